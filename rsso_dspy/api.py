@@ -170,6 +170,8 @@ def collect_played(pool: PooledRuns) -> RunRecords:
     """Collect the records, costs and dates of a pool. Raises `RunMismatch` if units of one arm cannot be pooled."""
     under_way: dict[bool, list[RoleUsage]] = {True: [], False: []}
     abandoned: list[RoleUsage] = []
+    set_aside: list[RoleUsage] = []
+    unreadable = 0
     wanted, dates, shards = set[str](), list[str](), list[str]()
     models: dict[str, dict[str, str]] = {}
     answers: tuple[str, ...] = ()
@@ -177,6 +179,10 @@ def collect_played(pool: PooledRuns) -> RunRecords:
         playing = bool(store.is_playing())
         abandoned += pool.label_usage(store, store.read_abandoned())
         under_way[playing] += pool.label_usage(store, store.read_under_way())
+        for damaged in store.read_set_aside():
+            costs = [(damaged.arm, role, usage) for role, usage in damaged.usage.items()]
+            set_aside += pool.label_usage(store, costs)
+            unreadable += damaged.unreadable_lines
         planned = [key.partition("/") for key in store.read_file().get("planned", ()) if " (training)/" not in key]
         wanted |= {f"{pool.label_arm(store, arm)}/{unit}" for arm, _, unit in planned}
         dates += [time[:10] for _, log in store.load_logs() for time in log.times]
@@ -198,6 +204,8 @@ def collect_played(pool: PooledRuns) -> RunRecords:
         under_way[True],
         models,
         answers,
+        set_aside=set_aside,
+        unreadable_lines=unreadable,
     )
 
 

@@ -11,6 +11,7 @@ MOST_TRIALS = 1000  # of a unit, or of a variant in training: so many have disti
 MOST_PER_TASK = 1000  # no task has as many variants
 MOST_SECONDS = 1_000_000  # eleven days: accepted by any clock and socket of the system
 MOST_COUNT = 1_000_000  # of other counts: steps, entries of a memory, tokens of an answer
+MOST_TOKENS = 1_000_000_000  # of one answer
 MOST_DOLLARS = 1_000_000_000  # as a price or spend limit
 MOST_JOBS = 256
 MOST_SHARDS = 10_000  # far more than there are variants

@@ -9,12 +9,16 @@
     {"call": 7, "answer": [...], "usage": [...], "served": "m-2", "cut": true, "seconds": 1.2}
     {"read": 7, "malformed": true}          its answer could not be read, or was read although it broke the format
 
+Calls are numbered one by one, in the order in which they stand. What is read has to follow from the lines before it:
+a text that stands twice, an answer to a call that was answered, and the like raise `WrongLine`.
+
 A trial that was cut off is answered from its own lines, and a replay from those of another log: in both, a request is
 found by its trial and attempt, its role, its exact text and its number among equal requests. Secrets are redacted.
 """
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
@@ -23,10 +27,19 @@ from typing import Any, NamedTuple
 
 from rsso_dspy.errors import NotRecorded, Stopped, UsageError
 from rsso_dspy.files import read_json
+from rsso_dspy.log_lines import (
+    EMBEDDER,
+    Entry,
+    MessageChecker,
+    WrongLine,
+    is_list_of_parts,
+    name_kind,
+    plain_usage,
+    split_ranges,
+)
 from rsso_dspy.records import Usage, add_usage, read_usage
 from rsso_dspy.redact import redact, redact_json
 
-EMBEDDER = "embedder"  # in the place of a role: the call is a text and its vector, float32 in hexadecimal
 LETTERS = 300  # maximum characters of a line in a message
 Write = Callable[[str], None]
 
@@ -91,11 +104,13 @@ class TextTable:
         return _write_ranges(numbers)
 
     def decode(self, ranges: str) -> str:
-        parts = []
-        for each in ranges.split():
-            first, _, last = each.partition("-")
-            parts += self.lines[int(first) - 1 : int(last or first)]
-        return "\n".join(parts)
+        """Return the text of these numbers. Raises `WrongLine` for one that is not there."""
+        lines = []
+        for first, last in split_ranges(ranges):
+            if not 1 <= first <= last <= len(self.lines):
+                raise WrongLine(f"names the texts {first}-{last}, of {len(self.lines)} that are there")
+            lines += self.lines[first - 1 : last]
+        return "\n".join(lines)
 
 
 def _write_ranges(numbers: Sequence[int]) -> str:
@@ -112,34 +127,95 @@ Lines = list[dict[str, Any]]  # the lines of one call, in order; the first one h
 class CallLines:
     """The calls of one file. Thread-safe."""
 
-    def __init__(self, write: Write = lambda _: None):
+    def __init__(self, write: Write = lambda _: None, keep: bool = True):
+        """`keep`: whether the calls that are read are kept, for playing, replaying and showing them."""
         self.texts = TextTable()
         self.by_number: dict[int, Lines] = {}  # calls that were read, by number, without those that a void line covers
         self.source: RecordedCalls | None = None  # calls of another log, which answer instead of models
         self.shared: RecordedCalls | None = None  # calls of another arm, which answer where a request is the same
+        self.current: dict[str, Usage] = {}  # cost by role of the calls since the last finished trial
+
+        self._keep = keep
         self._write = write
-        self._written = 0
-        self._begun: dict[int, dict[str, Any]] = {}
+        self._lock = threading.RLock()
+
+        # What stands in the file.
+        self._text_count = 0  # number of lines of text
+        self._messages = MessageChecker()
+        self._roles: dict[int, str] = {}  # role of each call
+        self._open: set[int] = set()  # calls without an answer or an error so far
+        self._last = 0  # number of the last call that began
+        self._last_ended = 0  # number of the last call that ended
+
+        # What is played now.
+        self._begun: dict[int, Entry] = {}  # requests that are not written yet, by ticket
+        self._numbers: dict[int, int] = {}  # ticket to number of the calls that are written
+        self._tickets = 0
         self._own: RecordedCalls | None = None
         self._vectors: set[tuple[str, str]] = set()
-        self._last = 0
-        self._lock = threading.RLock()
 
     # Reading.
 
-    def parse_line(self, line: Mapping[str, Any]) -> None:
-        """Take in a line of a file. Raises `KeyError` or `TypeError` for one that is none of a call."""
-        if "text" in line:
-            self.texts.extend(line["is"])
-            self._written = len(self.texts.lines)
-        elif "call" in line:
-            self._last = max(self._last, line["call"])
-            lines = self.by_number.setdefault(line["call"], [])
-            lines.append(dict(line))
-            if absent := {*Place._fields, "model", "parameters", "messages"} - lines[0].keys():
-                raise KeyError(*absent)
-            if not isinstance(line.get("answer", []), list) or not isinstance(line.get("error", {}), dict):
-                raise TypeError(f"call {line['call']} has no answer and no error")
+    def take_call_line(self, entry: Entry) -> None:
+        """Take in a line that `parse_line` gave, of texts, of a call or of how an answer was read. Raises `WrongLine`
+        for one that does not follow from those before it."""
+        self._follow(entry)
+        if not self._keep:
+            return
+        if "is" in entry:
+            self.texts.extend(entry["is"])
+        elif "call" in entry:
+            self.by_number.setdefault(entry["call"], []).append(entry)
+
+    def _follow(self, entry: Entry) -> None:
+        """Check a line against those before it, and count it."""
+        match name_kind(entry):
+            case "text":
+                self._follow_texts(entry)
+            case "call":
+                self._follow_call(entry)
+            case "read":
+                self._follow_reading(entry)
+
+    def _follow_texts(self, entry: Entry) -> None:
+        expected = self._text_count + 1
+        if entry["text"] != expected:
+            raise WrongLine(f"holds the texts from {entry['text']} on, where those from {expected} on follow")
+        self._text_count += len(entry["is"])
+
+    def _follow_call(self, entry: Entry) -> None:
+        number = entry["call"]
+        if "messages" in entry:
+            self._begin_call(entry)
+        elif number not in self._roles:
+            raise WrongLine(f"goes on with call {number}, which has not begun")
+        elif number not in self._open:
+            raise WrongLine(f"goes on with call {number}, which has ended")
+        if "failed" not in entry:
+            self._open.remove(number)
+            self._last_ended = number
+        self._add_cost(self._roles[number], read_cost([entry]))
+
+    def _begin_call(self, entry: Entry) -> None:
+        number, expected = entry["call"], self._last + 1
+        if number != expected:
+            raise WrongLine(f"begins call {number}, where {expected} follows")
+        self._messages.check(entry["messages"], self._text_count)
+        if entry["role"] == EMBEDDER and not _is_one_text(entry["messages"]):
+            raise WrongLine("has a vector of other than one text")
+        self._roles[number] = entry["role"]
+        self._open.add(number)
+        self._last = number
+
+    def _follow_reading(self, entry: Entry) -> None:
+        number = entry["read"]
+        if number != self._last_ended:
+            raise WrongLine(f"says how answer {number} was read, where {self._last_ended} is the last one")
+        if number:  # else no model had been asked
+            self._add_cost(self._roles[number], read_note(entry))
+
+    def _add_cost(self, role: str, cost: Usage) -> None:
+        self.current[role] = self.current.get(role, Usage()) + cost
 
     def answer_from_own(self, trial: int) -> None:
         """Answer this and later trials, which were cut off, from their own calls; vectors from all trials."""
@@ -180,8 +256,17 @@ class CallLines:
 
     def count_unused(self, trial: int) -> dict[str, Usage]:
         """Return the usage by role of calls that a cut trial had made and its repetition did not make again."""
-        unused = self._own.unused.get(trial, ()) if self._own else ()
-        return add_usage(*({lines[0]["role"]: read_cost(lines)} for lines in unused))
+        return add_usage(*({lines[0]["role"]: read_cost(lines)} for lines in self._list_unused(trial)))
+
+    def count_unused_failures(self, trial: int) -> dict[str, int]:
+        """Return the number of failed attempts of these calls by kind of error."""
+        kinds = Counter[str]()
+        for lines in self._list_unused(trial):
+            kinds.update(line["failed"] for line in lines if line.get("failed"))
+        return dict(kinds)
+
+    def _list_unused(self, trial: int) -> Sequence[Lines]:
+        return self._own.unused.get(trial, ()) if self._own else ()
 
     def find_vectors(self, model: str, texts: Iterable[str]) -> dict[str, bytes]:
         """Return the known vectors by text. Raises `Stopped` for a text that the log that answers lacks."""
@@ -201,36 +286,39 @@ class CallLines:
     # Writing.
 
     def begin(self, place: Place, request: Mapping[str, Any]) -> int:
-        """Begin a call; return its number. It is written with its first attempt."""
+        """Begin a call; return a ticket for what comes of it. It gets its number in the file with its first attempt."""
         with self._lock:
-            self._last += 1
-            self._begun[self._last] = {
-                "call": self._last,
+            self._tickets += 1
+            self._begun[self._tickets] = {
                 **place._asdict(),
                 "model": request["model"],
                 "parameters": request["parameters"],
-                "messages": [encode_message(self.texts, each, True) for each in request["messages"]],
+                "messages": [encode_message(self.texts, message, True) for message in request["messages"]],
             }
-            return self._last
+            return self._tickets
 
-    def fail(self, number: int, kind: str, usage: list[dict[str, Any]]) -> None:
-        self._put(number, {"failed": kind, "usage": usage})
+    def fail(self, ticket: int, kind: str, usage: list[dict[str, Any]]) -> None:
+        """Write an attempt without an answer; the call goes on."""
+        self._put(ticket, {"failed": kind, "usage": usage})
 
-    def end(self, number: int, **outcome: Any) -> None:
+    def end(self, ticket: int, **outcome: Any) -> None:
         """Write how a call ended: its `error`, or its `answer` with usage, served model, and seconds."""
-        self._put(number, {name: value for name, value in outcome.items() if value not in (False, "")})
+        self._put(ticket, {name: value for name, value in outcome.items() if value not in (False, "")})
 
     def copy(self, call: Call) -> None:
-        number = self.begin(Place(call.trial, call.attempt, call.step, call.role), call.request)
+        """Write a call of another log, with all its attempts."""
+        ticket = self.begin(Place(call.trial, call.attempt, call.step, call.role), call.request)
         for kind, usage in call.failed:
-            self.fail(number, kind, usage)
-        told = ("answer", "usage", "served", "cut", "seconds") if call.error is None else ("error",)
-        self.end(number, **{name: getattr(call, name) for name in told})
+            self.fail(ticket, kind, usage)
+        if call.error is not None:
+            self.end(ticket, error=call.error)
+            return
+        self.end(ticket, answer=call.answer, usage=call.usage, served=call.served, cut=call.cut, seconds=call.seconds)
 
     def note_read(self, **what: bool) -> None:
         """Write that the last answer was `malformed`, or `repaired`."""
         with self._lock:
-            self._write_lines({"read": self._last, **what})
+            self._write_lines({"read": self._last_ended, **what})
 
     def keep_vectors(self, trial: int, model: str, vectors: Mapping[str, bytes]) -> None:
         """Write vectors by text, each once a file."""
@@ -240,24 +328,47 @@ class CallLines:
                 request = {"model": model, "messages": [{"role": "user", "content": text}], "parameters": {}}
                 self.end(self.begin(Place(trial, 0, 0, EMBEDDER), request), answer=[vector.hex()])
 
-    def _put(self, number: int, outcome: dict[str, Any]) -> None:
+    def _put(self, ticket: int, outcome: Entry) -> None:
+        if "usage" in outcome:
+            reported = json.loads(json.dumps(outcome["usage"], default=make_plain))
+            outcome["usage"] = [plain_usage(entry) for entry in reported]
         with self._lock:
-            new = self.texts.lines[self._written :]
-            lines = [{"text": self._written + 1, "is": new}] if new else []
-            self._written = len(self.texts.lines)
-            self._write_lines(*lines, {**self._begun.pop(number, {"call": number}), **outcome})
+            request = self._begun.pop(ticket, None)
+            if request is not None:
+                self._numbers[ticket] = self._last + 1
+            call = {"call": self._numbers[ticket], **(request or {}), **outcome}
+            self._write_lines(*self._list_new_texts(), call)
 
-    def _write_lines(self, *lines: Mapping[str, Any]) -> None:
-        text = "".join(f"{json.dumps(line, default=make_plain)}\n" for line in lines)
-        self._write(redact_json(text))
+    def _list_new_texts(self) -> list[Entry]:
+        new = self.texts.lines[self._text_count :]
+        return [{"text": self._text_count + 1, "is": new}] if new else []
+
+    def _write_lines(self, *entries: Entry) -> None:
+        lines = [json.dumps(entry, default=make_plain) for entry in entries]
+        self._write(redact_json("".join(f"{line}\n" for line in lines)))
+        for line in lines:
+            self._follow(json.loads(line))
+
+
+def _is_one_text(messages: Sequence[Any]) -> bool:
+    return len(messages) == 1 and isinstance(messages[0][1], str)
 
 
 def encode_message(texts: TextTable, message: Mapping[str, Any], add: bool) -> list[Any] | None:
     """Return a message as role and the numbers of its lines; anything but text as it is. None for unknown text."""
     more = {name: value for name, value in message.items() if name not in ("role", "content") and value is not None}
     content = message.get("content")
-    said = texts.encode(content, add) if isinstance(content, str) else content
-    return None if said is None and content is not None else [message.get("role"), said, *([more] if more else [])]
+    if content is None and not more:
+        content = ""
+    if content is not None and not isinstance(content, str):
+        content = json.loads(json.dumps(content, default=make_plain))
+        if not is_list_of_parts(content):
+            content = json.dumps(content)
+    if isinstance(content, str):
+        content = texts.encode(content, add)
+        if content is None:
+            return None
+    return [message.get("role"), content, more] if more else [message.get("role"), content]
 
 
 class RecordedCalls:
@@ -355,11 +466,18 @@ def _list_lines(request: Mapping[str, Any]) -> list[str]:
 def read_cost(lines: Iterable[Mapping[str, Any]]) -> Usage:
     total = Usage()
     for line in lines:
-        entries = [read_usage(each) for each in line.get("usage", ())]
+        entries = [read_usage(entry) for entry in line.get("usage", ())]
         if line.get("cut") and entries:
             entries[-1] += Usage(truncated=1)
-        total = sum(entries, total) + Usage(failed=int(bool(line.get("failed"))))
+        if line.get("failed"):
+            entries.append(Usage(failed=1))
+        total = sum(entries, total)
     return total
+
+
+def read_note(entry: Entry) -> Usage:
+    """Return how an answer was read, as part of the usage of its role."""
+    return Usage(malformed=int("malformed" in entry), repaired=int("repaired" in entry))
 
 
 def make_plain(value: Any) -> Any:

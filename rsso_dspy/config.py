@@ -22,7 +22,8 @@ from rsso_dspy.bounds import MOST_COUNT, MOST_DOLLARS, MOST_PER_TASK, MOST_SECON
 from rsso_dspy.calls import read_replayed_backend
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
-from rsso_dspy.files import read_toml
+from rsso_dspy.files import read_bytes, read_toml
+from rsso_dspy.log_lines import find_logs
 from rsso_dspy.redact import register_address, register_secret, strip_addresses, watch_variable
 
 Role = Literal["actor", "reflector", "verbalizer", "advisor", "proposer"]
@@ -294,22 +295,32 @@ class ConstitutionConfig(Section):
 
 
 def _digest_units(name: str) -> str:
-    """Hash the trials of a run with what memories held after each. Raises `ConfigError` if there is none."""
+    """Hash the trials of a run with what memories held after each, packed or not. Raises `ConfigError` if there is
+    none, or one cannot be read."""
     run, digest = Path(name).expanduser(), hashlib.sha256()
-    units = sorted(run.glob("units/*/*/*.jsonl"))
-    if not units:
+    logs = find_logs(run / "units")
+    if not logs:
         raise ConfigError(f"config key memory.reflections.index: {name} is no folder of a run with finished units")
-    for unit in units:
-        trials = [line for line in unit.read_bytes().splitlines() if line.startswith(b'{"trial"')]
-        digest.update(b"\n".join((unit.relative_to(run).as_posix().encode(), *trials)))
+    for log in logs:
+        content = _read_named_file("index", log)
+        complete = content[: content.rfind(b"\n") + 1]
+        lines = [line for line in complete.split(b"\n") if line.startswith(DIGESTED)]
+        digest.update(b"\n".join((log.relative_to(run).as_posix().encode(), *lines)))
     return digest.hexdigest()[:12]
 
 
+DIGESTED = (b'{"trial"', b'{"void"')  # lines of a log that say what its memories hold
+
+
 def _digest_file(name: str) -> str:
+    return hashlib.sha256(_read_named_file("examples", Path(name).expanduser())).hexdigest()[:12]
+
+
+def _read_named_file(setting: str, path: Path) -> bytes:
     try:
-        return hashlib.sha256(Path(name).expanduser().read_bytes()).hexdigest()[:12]
+        return read_bytes(path)
     except OSError as error:
-        raise ConfigError(f"config key memory.reflections.examples: cannot read {name}: {error.strerror}") from None
+        raise ConfigError(f"config key memory.reflections.{setting}: cannot read {path}: {error.strerror}") from None
 
 
 class ReflectionsConfig(Section):

@@ -29,6 +29,7 @@ from dspy.utils.exceptions import LMError
 from rsso_dspy.calls import LETTERS
 from rsso_dspy.config import MINILM, EmbedderConfig
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, MissingKey, NotRecorded, Stopped
+from rsso_dspy.files import read_bytes
 from rsso_dspy.lm import RequestRetrier, bypass_proxy, call_with_timeout, import_litellm, normalize_error, read_key
 from rsso_dspy.playing import get_playing
 from rsso_dspy.redact import redact, strip_credentials
@@ -185,7 +186,7 @@ class NumpyEncoder:
         self._threads, self._tokenizer = ThreadpoolController(), Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self.longest)
-        content = (folder / "model.safetensors").read_bytes()
+        content = read_bytes(folder / "model.safetensors")
         start = 8 + int.from_bytes(content[:8], "little")
         self._tensors = {
             name: np.frombuffer(content[start + entry["data_offsets"][0] : start + entry["data_offsets"][1]], "<f4")
@@ -273,7 +274,7 @@ def find_weights(name: str, may_download: bool = True) -> Path:
 def verify_weights(folder: Path) -> None:
     """Raise `BackendUnreachable` unless the folder holds the published weights of all-MiniLM-L6-v2."""
     file = folder / "model.safetensors"
-    digest = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+    digest = hashlib.sha256(read_bytes(file)).hexdigest() if file.is_file() else ""
     if digest != MINILM_SHA256 or not (folder / "tokenizer.json").is_file():
         raise BackendUnreachable(
             f"{folder} holds other weights than the published ones of {MINILM}, or no tokenizer.json; reinstall with "

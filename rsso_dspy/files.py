@@ -1,24 +1,31 @@
-"""Files: atomic writes, and reads that end with data or with a sentence: `DamagedFile` for a folder, and for what is
-not UTF-8, JSON or TOML. Failures of the system (missing file, no permission, disk error) stay `OSError`."""
+"""Files: atomic writes, and reads that end with data or with a sentence. Whatever a user names is read here: regular
+files alone, since a pipe never ends and a device may act on being read, and no more of one than memory holds.
+
+`DamagedFile` is raised for what is no regular file, too large, or not UTF-8, JSON or TOML. Failures of the system
+(missing file, no permission, disk error) stay `OSError`."""
 
 import errno
 import gzip
 import json
 import os
+import stat
 import threading
 import tomllib
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from rsso_dspy.bounds import MOST_BYTES
 from rsso_dspy.errors import DamagedFile, UsageError
 
 CACHE_VARIABLE = "RSSO_DSPY_CACHE"  # environment variable that moves the user's cache folder
 HEAD = 4096  # number of bytes at the beginning of a file to search for a mark
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # that some editors put before a text
+GZIP = b"\x1f\x8b"  # how packed files begin
+BLOCK = 2**16  # bytes that are unpacked at a time
 OWN_FOLDERS = ("units", "trainings")
 OWN_FILES = ("run.json", ".lock")  # files and folders that a run keeps in its folder
 
@@ -77,7 +84,7 @@ def make_marked_kind(name: str, mark: bytes) -> FileKind:
     """Return the kind of files with this mark near the beginning."""
 
     def has_mark(path: Path) -> bool:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return mark in file.read(HEAD)
 
     return FileKind(name, has_mark)
@@ -134,25 +141,74 @@ def find_packed(path: Path) -> Path | None:
     return packed if not path.exists() and packed.exists() else None
 
 
+@contextmanager
+def open_regular(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file to read it, or a link to one, without waiting for another process. Raises `DamagedFile` for
+    anything else that has this name, and `OSError`."""
+    if (why := name_other_kind(os.stat(path).st_mode)) is not None:  # opening a device may do something already
+        raise DamagedFile(path, why)
+    number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(number, "rb") as file:
+        if (why := name_other_kind(os.fstat(number).st_mode)) is not None:  # it took the place of the other
+            raise DamagedFile(path, why)
+        yield file
+
+
+def name_other_kind(mode: int) -> str | None:
+    """Return what a file of this mode is in place of a regular one, as a sentence; None for a regular one."""
+    if stat.S_ISREG(mode):
+        return None
+    if stat.S_ISDIR(mode):
+        return "it is a folder"
+    if stat.S_ISFIFO(mode):
+        return "it is a pipe"
+    if stat.S_ISSOCK(mode):
+        return "it is a socket"
+    return "it is a device"
+
+
 def read_bytes(path: Path) -> bytes:
     """Read a file, or the packed one in its place, as bytes. Raises `DamagedFile` and `OSError`, see the module."""
-    if path.is_dir():
-        raise DamagedFile(path, "it is a folder")
-    if (packed := find_packed(path)) is None:
-        return path.read_bytes()
-    try:
-        with gzip.open(packed) as file:
-            content = file.read(MOST_BYTES + 1)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DamagedFile(packed, f"it cannot be unpacked ({error})") from None
+    if (packed := find_packed(path)) is not None:
+        return _read_packed(packed)
+    with open_regular(path) as file:
+        content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
-        raise DamagedFile(packed, f"it unpacks to more than {MOST_BYTES:,} bytes")
+        raise DamagedFile(path, f"it holds more than {MOST_BYTES:,} bytes")
     return content
 
 
-def read_text(path: Path) -> str:
+def _read_packed(path: Path) -> bytes:
     try:
-        return read_bytes(path).decode("utf-8")
+        with open_regular(path) as packed, gzip.open(packed) as file:
+            content = file.read(MOST_BYTES + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DamagedFile(path, f"it cannot be unpacked ({error})") from None
+    if len(content) > MOST_BYTES:
+        raise DamagedFile(path, f"it unpacks to more than {MOST_BYTES:,} bytes")
+    return content
+
+
+def salvage_bytes(path: Path) -> bytes:
+    """Return what can still be read of a damaged file, packed or not. Raises `DamagedFile` and `OSError`."""
+    with open_regular(path) as file:
+        content = file.read(MOST_BYTES)
+    if not content.startswith(GZIP):
+        return content
+    unpacked = b""
+    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)  # 16: with the header of gzip
+    with suppress(zlib.error):
+        for start in range(0, len(content), BLOCK):
+            unpacked += unpacker.decompress(content[start : start + BLOCK], MOST_BYTES - len(unpacked))
+            if len(unpacked) >= MOST_BYTES:
+                break
+    return unpacked
+
+
+def read_text(path: Path) -> str:
+    """Read a file as text, without the byte order mark that some editors put before it."""
+    try:
+        return read_bytes(path).removeprefix(BYTE_ORDER_MARK).decode("utf-8")
     except UnicodeDecodeError as error:
         raise DamagedFile(path, f"it is not UTF-8 text ({error})") from None
 

@@ -67,7 +67,8 @@ def save(store: Store, record: UnitRecord | TrainingRecord, begun: bool = False)
     if begun and isinstance(record, UnitRecord):
         record = replace(record, trials_allowed=99)
     log = store.open_log(record)
-    log.add_head(record, stops=not begun)
+    goes_on = any(trajectory.solved for trajectory in record.trajectories[:-1])
+    log.add_head(record, stops=not begun and not goes_on)
     for trial in record.trials:
         log.add_trial(trial, record.memories, 1.0)
     return path

@@ -12,7 +12,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
 GROUND = {
-    "records", "errors", "files", "redact", "bounds", "version", "calls", "playing", "loops",
+    "records", "errors", "files", "redact", "bounds", "version", "log_lines", "calls", "playing", "loops",
 }  # fmt: skip
 RUNS = GROUND | {
     "config", "embed", "environments", "executor", "experience", "lm", "memory", "memory_files", "plan", "programs",
@@ -26,7 +26,8 @@ ALLOWED = {
     "version": set(),
     "redact": set(),
     "files": {"bounds", "errors", "redact"},
-    "calls": {"errors", "files", "records", "redact"},
+    "log_lines": {"bounds", "files"},
+    "calls": {"errors", "files", "log_lines", "records", "redact"},
     "playing": set(),
     "pricing": {"config", "errors", "files", "records"},
     "regions": set(),

@@ -19,7 +19,13 @@ from tqdm import tqdm
 
 from rsso_dspy.cli.options import Start, build_config, echo, format_command, format_plural, print_plan, print_status
 from rsso_dspy.cli.process import catch_interruptions
-from rsso_dspy.cli.results import describe_compile, describe_spending, print_constitution, print_report
+from rsso_dspy.cli.results import (
+    describe_compile,
+    describe_spending,
+    print_constitution,
+    print_left_out_files,
+    print_report,
+)
 from rsso_dspy.config import EMBEDDED, Config, format_override
 from rsso_dspy.errors import LimitReached, UsageError
 from rsso_dspy.executor import (
@@ -252,6 +258,8 @@ def replay_run(source: Path, out: Path | None, start: Start, jobs: int, engine: 
         raise UsageError(f"{source} holds no command, so it cannot be played again; name what to play, e.g. --methods")
     if out is not None and out.resolve() == source.resolve():
         raise UsageError(f"{out} is the original run; name another --out")
+    recorded = list(store.records())
+    print_left_out_files(store)
     with TemporaryDirectory(prefix="rsso-dspy-") as folder:
         given, again = Path(folder) / "given", Store(out or Path(folder) / "again")
         extract_given(store, given)
@@ -266,13 +274,13 @@ def replay_run(source: Path, out: Path | None, start: Start, jobs: int, engine: 
             if not start.dry_run:
                 _play_watched(planned, start, jobs, engine)
         if not start.dry_run:
-            _compare_records(store, again)
+            _compare_records(store.folder, recorded, again)
 
 
-def _compare_records(store: Store, again: Store) -> None:
+def _compare_records(folder: Path, recorded: Sequence[JobRecord], again: Store) -> None:
     """Print whether the replayed records are equal, else what differs first in each; exit with code 1 then."""
     equal, errored, lines = 0, 0, list[str]()
-    for record in store.records():
+    for record in recorded:
         name = f"{record.arm} {record.key}" + (" (training)" if isinstance(record, TrainingRecord) else "")
         other = again.load(record)
         if record.has_errors:
@@ -281,7 +289,7 @@ def _compare_records(store: Store, again: Store) -> None:
             lines.append(f"{name} was not played")
         elif found := _find_difference(_dump_comparable(record, record), _dump_comparable(other, record)):
             before, now = (json.dumps(value, ensure_ascii=False) for value in found[1:])
-            lines.append(f"{name}: {found[0]} is {before:.100} in {store.folder} and {now:.100} now")
+            lines.append(f"{name}: {found[0]} is {before:.100} in {folder} and {now:.100} now")
         else:
             equal += 1
     whole = equal > 0 and not lines

@@ -77,7 +77,12 @@ def show_unit(folder: Path, unit: str | None, arm: str | None, trial: int | None
     echo("".join(trajectory.task.strip() for trajectory in record.trajectories[:1]))
     for item in taught.get(0, ()) if trial is None else ():
         _print_taught(record, item, "held from the start")
-    calls = load_calls(store, record) if prompts else {}
+    calls: Mapping[int, Sequence[Call]] = {}
+    if prompts:
+        try:
+            calls = load_calls(store, record)
+        except NotRecorded as error:
+            print_status(f"no prompts: {error}")
     for result in chosen:
         _print_trial(record, result, calls.get(result.trial, ()))
         for item in taught.get(result.trial, ()):
@@ -147,10 +152,10 @@ def _print_taught(record: JobRecord, item: LearntItem, when: str) -> None:
 
 
 def load_calls(store: Store, record: JobRecord) -> Mapping[int, Sequence[Call]]:
-    with suppress(NotRecorded):
-        log = store.read_log(record)
-        return {trial: list(map(log.decode, calls)) for trial, calls in log.make_answers("").trials.items()}
-    return {}
+    """Return the calls of a record by trial. Raises `NotRecorded` where its log cannot be read."""
+    log = store.read_log(record)
+    by_trial = log.make_answers("").trials
+    return {trial: [log.decode(lines) for lines in calls] for trial, calls in by_trial.items()}
 
 
 # A compiled program
@@ -370,8 +375,13 @@ def write_html(pool: PooledRuns, played: RunRecords, analysis: Analysis, with_pa
             if (log := store.load_log(store.path_of(own))) is not None:
                 if steps > left:
                     return PageCalls(why_not=TOO_MANY, seconds=log.seconds)
+                try:
+                    calls = load_calls(store, own)
+                except NotRecorded as error:
+                    print_status(f"the page has no prompts of {own.arm} {own.key}: {error}")
+                    return PageCalls(why_not="its log is damaged", seconds=log.seconds)
                 left -= steps
-                return PageCalls(load_calls(store, own), seconds=log.seconds)
+                return PageCalls(calls, seconds=log.seconds)
         return PageCalls(why_not="its log is not in the folder of the run")
 
     write_page(file, page, records, find_calls)

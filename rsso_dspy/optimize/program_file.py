@@ -19,6 +19,7 @@ from rsso_dspy.bounds import MOST_TRIALS
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.files import atomic_write_text, read_json
+from rsso_dspy.log_lines import describe_flaw
 from rsso_dspy.optimize.calibration import PARTS, Calibration
 from rsso_dspy.optimize.verdict import LEVEL, WORTH, CompileEnding, Confirmation, find_smallest_gain_at
 from rsso_dspy.programs.agent import Agent
@@ -26,7 +27,6 @@ from rsso_dspy.programs.methods import ADDITIONS
 from rsso_dspy.programs.state import fingerprint_program, fingerprint_state, is_plain_state, merge_state, read_state
 from rsso_dspy.records import ZERO_SHOT, Usage
 from rsso_dspy.store.guards import CompileEnvironment
-from rsso_dspy.store.unit_log import describe_flaw
 
 SCHEMA, KIND = 1, "rsso-dspy compiled program"
 """Version and kind of the file. Another version is refused by name."""

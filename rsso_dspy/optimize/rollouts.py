@@ -106,6 +106,9 @@ class RolloutLogs:
         for log in self._load_logs():
             ahead = TEACHING if log.head.get("teacher") else ""
             total = add_usage(total, {f"{ahead}{role}": usage for role, usage in log.sum_usage().items()})
+        for damaged in self.store.read_set_aside() if self.store else ():
+            ahead = TEACHING if damaged.is_teacher else ""
+            total = add_usage(total, {f"{ahead}{role}": usage for role, usage in damaged.usage.items()})
         return total
 
     def _load_logs(self) -> list[UnitLog]:

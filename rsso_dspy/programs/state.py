@@ -41,7 +41,7 @@ def is_plain_state(data: Any) -> bool:
 
 
 def write_method(path: Path, method: str) -> None:
-    data = json.loads(path.read_text(encoding="utf-8"))
+    data = read_json(path)
     data["metadata"]["method"] = method
     atomic_write_text(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 

@@ -28,6 +28,8 @@ class RunRecords:
     answers: tuple[str, ...] = ()  # where those of an arm came from, if not from its own requests
     advisors: Mapping[str, str] = field(default_factory=dict)  # arm to who wrote the constitution that it starts from
     success_only: bool = False  # whether nothing is known of a trial but whether it was solved
+    set_aside: Sequence[RoleUsage] = ()  # usage that can still be read of damaged logs
+    unreadable_lines: int = 0  # lines of damaged logs whose usage is unknown
 
 
 # Costs, as billed, and as they would be without the provider's cache.
@@ -54,6 +56,8 @@ class CostReport:
     without_cache: float | None
     answered: Usage  # of all answers that this run received, also of interrupted trials and those being played now
     spent: float | None  # for these
+    set_aside: tuple[CostEntry, ...] = ()  # of damaged logs
+    unreadable_lines: int = 0  # lines of damaged logs whose cost is unknown
 
 
 def build_cost_report(played: RunRecords, price_of: PriceOf) -> CostReport:
@@ -68,8 +72,8 @@ def build_cost_report(played: RunRecords, price_of: PriceOf) -> CostReport:
         named = [(arm, role, models.get(arm, {}).get(role, ""), usage) for arm, role, usage in spent]
         return tuple(price_usage(*each, price_of) for each in named)
 
-    abandoned, under_way = price(played.abandoned), price(played.under_way)
-    everything = (*entries, *abandoned, *under_way)
+    abandoned, under_way, set_aside = price(played.abandoned), price(played.under_way), price(played.set_aside)
+    everything = (*entries, *abandoned, *under_way, *set_aside)
     return CostReport(
         entries,
         all(price is not None and price.is_free for price in prices),
@@ -80,6 +84,8 @@ def build_cost_report(played: RunRecords, price_of: PriceOf) -> CostReport:
         sum_amounts(entry.without_cache for entry in entries),
         total_usage(everything),
         total_billed(everything),
+        set_aside,
+        played.unreadable_lines,
     )
 
 
@@ -93,6 +99,18 @@ def describe_unreported_costs(bill: CostReport) -> list[str]:
         if (spent := total_usage(entries)).calls:
             paid = format_dollars(total_billed(entries))
             lines.append(f"The tables leave out {_describe_usage(spent)}, {paid}, of trials {kind}.")
+    return lines + _describe_damaged_logs(bill)
+
+
+def _describe_damaged_logs(bill: CostReport) -> list[str]:
+    lines = []
+    spent = total_usage(bill.set_aside)
+    if spent.calls:
+        paid = format_dollars(total_billed(bill.set_aside))
+        lines.append(f"The tables leave out {_describe_usage(spent)}, {paid}, of damaged logs.")
+    if bill.unreadable_lines:
+        count = "1 line" if bill.unreadable_lines == 1 else f"{bill.unreadable_lines:,} lines"
+        lines.append(f"{count} of damaged logs cannot be read, so the bill may be short.")
     return lines
 
 
@@ -103,7 +121,11 @@ def _describe_usage(usage: Usage) -> str:
 def serialize_cost_report(bill: CostReport) -> dict[str, Any]:
     data: dict[str, Any] = {"currency": "USD", "entries": [asdict(entry) for entry in bill.entries]}
     data |= {"billed": bill.billed, "without_cache": bill.without_cache}
-    for name, entries in (("abandoned", bill.abandoned), ("under_way", bill.under_way)):
+    left_out = {"abandoned": bill.abandoned, "under_way": bill.under_way}
+    if bill.set_aside or bill.unreadable_lines:
+        left_out["set_aside"] = bill.set_aside
+        data["unreadable_lines"] = bill.unreadable_lines
+    for name, entries in left_out.items():
         data[name] = [{"arm": each.arm, "role": each.role, "usage": asdict(each.usage)} for each in entries]
         data[f"{name}_billed"] = total_billed(entries)
     return data

@@ -25,6 +25,7 @@ from rsso_dspy.report.analysis import PROVENANCE, RunRecords, total_billed
 from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, is_solved, select_scored_units
 from rsso_dspy.report.sheets import make_kind
 from rsso_dspy.report.statistics import UnitValue, estimate_mean
+from rsso_dspy.report.terminal import replace_controls
 from rsso_dspy.version import __version__
 
 JobRecord = UnitRecord | TrainingRecord
@@ -137,9 +138,10 @@ def write_parquet(path: Path, rows: RowKind, records: Iterable[JobRecord], price
 
 
 def clean_value(value: Any, strike: Redactor) -> Any:
-    """Return the value without secrets, and without unpaired surrogates, which models may send and no file can hold."""
+    """Return the value without secrets, and with marks in place of control characters and halves of characters."""
     if isinstance(value, str):
-        return strike(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return strike(replace_controls(whole))
     if isinstance(value, dict):
         return {clean_value(name, strike): clean_value(each, strike) for name, each in value.items()}
     return [clean_value(each, strike) for each in value] if isinstance(value, tuple | list) else value

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rsso_dspy.files import FileKind
+from rsso_dspy.files import HEAD, FileKind, open_regular
 from rsso_dspy.pricing import format_dollars
 from rsso_dspy.report.statistics import LEVEL, MOST_POINTS, BootstrapInterval
 from rsso_dspy.report.terminal import replace_controls
@@ -197,10 +197,12 @@ def _escape_rows(sheet: Sheet, escape: Callable[[str], str], form: int) -> list[
 
 
 def to_markdown(sheet: Sheet) -> str:
-    head, *rows = _escape_rows(sheet, lambda text: _flatten_text(text).replace("|", r"\|"), 1)
+    head, *rows = _escape_rows(sheet, _escape_markdown, 1)
     ruler = ["---:" if numeric else ":---" for numeric in sheet.numeric]
-    lines = [f"**{_flatten_text(sheet.title)}**", "", *(f"| {' | '.join(row)} |" for row in (head, ruler, *rows))]
-    return "\n".join([*lines, *(f"\n{_flatten_text(note)}" for note in sheet.notes)]) + "\n"
+    lines = [f"**{_escape_markdown(sheet.title)}**", ""]
+    lines += [f"| {' | '.join(row)} |" for row in (head, ruler, *rows)]
+    lines += [f"\n{_escape_block(_escape_markdown(note))}" for note in sheet.notes]
+    return "\n".join(lines) + "\n"
 
 
 def to_latex(sheet: Sheet) -> str:
@@ -231,9 +233,30 @@ def to_csv(sheet: Sheet) -> str:
     """Render the sheet as CSV with unrounded numbers; cells without a value are empty."""
     text = StringIO()
     writer = csv_module.writer(text, lineterminator="\n")
-    writer.writerow(sheet.columns)
-    writer.writerows([cell.counts or ("" if cell.value is None else cell.value) for cell in row] for row in sheet.rows)
+    writer.writerow([name if _OWN_NAME.fullmatch(name) else _escape_formula(name) for name in sheet.columns])
+    for row in sheet.rows:
+        writer.writerow([_write_csv_value(cell) for cell in row])
     return text.getvalue()
+
+
+def _write_csv_value(cell: Cell) -> float | int | str:
+    if cell.counts:
+        return cell.counts
+    if cell.value is None:
+        return ""
+    return _escape_formula(cell.value) if isinstance(cell.value, str) else cell.value
+
+
+_FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # how a spreadsheet's formulas begin, wide ones too
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?%?")
+_OWN_NAME = re.compile(r"\+[a-z]+")  # of a column, such as `+reset`: one word is no formula
+
+
+def _escape_formula(text: str) -> str:
+    """Return the text as one that no spreadsheet takes for a formula (OWASP, CSV injection)."""
+    plain = replace_controls(text)
+    is_formula = _FORMULA.match(text) and not _NUMBER.fullmatch(text)
+    return f"'{plain}" if is_formula else plain
 
 
 FORMS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}  # by file ending
@@ -243,7 +266,7 @@ def make_kind(name: str, *marks: bytes) -> FileKind:
     """Return the kind of files that hold one of these marks, at any place."""
 
     def holds(path: Path) -> bool:
-        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        with open_regular(path) as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
             return any(data.find(mark) >= 0 for mark in marks)
 
     return FileKind(name, holds)
@@ -253,10 +276,34 @@ def build_table_kind(text: str) -> FileKind:
     """Return the kind of files that hold the same table as `text`: their first lines begin alike."""
 
     def is_same_table(path: Path) -> bool:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return file.readline().rstrip("\n").split(",")[:2] == text.partition("\n")[0].split(",")[:2]
+        with open_regular(path) as file:
+            first = file.readline(HEAD).decode("utf-8", "replace").rstrip("\r\n")
+        return first.split(",")[:2] == text.partition("\n")[0].split(",")[:2]
 
     return FileKind("table", is_same_table)
+
+
+_MARKDOWN = re.compile(
+    r"""
+    [\\`*\[\]|~]            # code, emphasis, links, cells
+    | (?<!\w)_ | _(?!\w)     # emphasis; within a word it is none
+    | <(?=[A-Za-z/!?])       # tags
+    | &(?=\#?\w+;)           # entities
+    """,
+    re.VERBOSE,
+)
+
+
+def _escape_markdown(text: str) -> str:
+    """Return the text in one line, in which nothing is taken for Markdown or HTML."""
+    return _MARKDOWN.sub(r"\\\g<0>", _flatten_text(text))
+
+
+def _escape_block(line: str) -> str:
+    """Return a line that begins no heading, list or quotation."""
+    if re.match(r"[#>+=-]+\s", line):
+        return f"\\{line}"
+    return re.sub(r"^(\d+)([.)]\s)", r"\1\\\2", line)
 
 
 def _flatten_text(text: str) -> str:
@@ -274,9 +321,11 @@ _LATEX = str.maketrans(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "\N{MINUS SIGN}": "$-$",
+        "\N{REPLACEMENT CHARACTER}": "?",  # which few fonts of TeX have
     }
 )
 
 
 def _escape_latex(text: str) -> str:
-    return _MINUS.sub("$-$", _flatten_text(text).translate(_LATEX))
+    escaped = _MINUS.sub("$-$", _flatten_text(text).translate(_LATEX))
+    return f"{{}}{escaped}" if escaped.startswith(("[", "*")) else escaped  # an option of the row's end before it

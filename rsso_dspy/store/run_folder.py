@@ -4,7 +4,8 @@
     DIR/units/ARM/TASK/INDEX-sSEED.jsonl           the log of a unit, see `unit_log.py`
     DIR/trainings/ARM/TASK/sSEED.jsonl             the log of a training, likewise
 
-A log may be packed, `gzip -r DIR/units`: it is read and replayed as it is. Another configuration is refused."""
+A log may be packed, `gzip -r DIR/units`: it is read and replayed as it is. Another configuration is refused. A damaged
+log becomes NAME.jsonl.damaged; what can still be read of its bill counts on, see `set_aside.py`."""
 
 import json
 import os
@@ -21,9 +22,11 @@ from typing_extensions import TypedDict
 from rsso_dspy.environments.benchmark import ORIGIN as BENCHMARK
 from rsso_dspy.errors import DamagedFile, FolderGone, NotRecorded, RunMismatch, UsageError, find_shortage
 from rsso_dspy.files import atomic_write_text, find_packed, pick_quarantine_path, read_bytes, read_json
+from rsso_dspy.log_lines import describe_flaw, find_logs
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.records import SCHEMA_VERSION, ZERO_SHOT, RoleUsage, TrainingRecord, UnitRecord, Usage, Variant
-from rsso_dspy.store.unit_log import JobRecord, UnitLog, describe_flaw
+from rsso_dspy.store.set_aside import SetAsideLog, find_set_aside_logs, read_set_aside_log
+from rsso_dspy.store.unit_log import JobRecord, UnitLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +81,32 @@ Job = Unit | Training
 RUN_FILE = "run.json"
 
 
+class RunConfig(TypedDict):
+    """What of a run's configuration is read by name."""
+
+    backend: NotRequired[str]
+    backends: NotRequired[dict[str, dict[str, Any]]]
+    benchmark: NotRequired[str]
+
+
+class RunIdentity(TypedDict):
+    """What all results of a run depend on."""
+
+    protocol: NotRequired[str]
+    config: NotRequired[RunConfig]
+    carried: NotRequired[dict[str, str]]
+
+
 class RunData(TypedDict):
-    """The content of ``run.json``, besides what `commands` keeps there."""
+    """The content of ``run.json``. What `commands` keeps there is read as far as it is needed."""
 
     schema: Literal[1]
-    identity: dict[str, Any]
+    identity: RunIdentity
     arms: dict[str, str]
     shards: NotRequired[list[str]]
     planned: NotRequired[list[str]]
+    commands: NotRequired[list[dict[str, Any]]]
+    given: NotRequired[dict[str, str]]
 
 
 _RUN = TypeAdapter(RunData)
@@ -100,15 +121,20 @@ def describe_difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
     )
 
 
-def flatten_keys(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in data.items():
-        found.update(flatten_keys(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
-    return found
+def flatten_keys(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of nested tables by dotted key, in order. Tables may be nested as deep as a file can say."""
+    flat: dict[str, Any] = {}
+    left = list(data.items())
+    while left:
+        key, value = left.pop(0)
+        if isinstance(value, dict):
+            left[:0] = [(f"{key}.{name}", inner) for name, inner in value.items()]
+        else:
+            flat[key] = value
+    return flat
 
 
 _UNFINISHED = re.compile(r"\..+\.\d+-\d+")  # a temporary file of an atomic write; a kill may leave one
-_LOG_FILE = re.compile(r"(\d+-)?s\d+\.jsonl")
 PATIENCE = 0.2  # seconds to retry a lock, because another process may just be testing it
 ORIGIN = ("config_hash", "prompts", "rsso_dspy", "dspy", *BENCHMARK)  # in provenance and identity
 
@@ -123,6 +149,7 @@ class Store:
         self.set_aside: dict[Path, str] = {}  # unreadable files under their new names, with what is wrong
         self._known: dict[str, Any] | None = None
         self._logs: dict[Path, UnitLog | None] = {}
+        self._damaged: set[Path] = set()  # damaged logs that are left in place
         self._held = False
 
     # run.json
@@ -243,13 +270,13 @@ class Store:
             return None
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise DamagedFile(path, f"it is no log of a unit ({type(error).__name__}: {error})") from None
+        if log.job is not None and self.path_of(log.job) != path:
+            raise DamagedFile(path, "it is the log of another unit than its name says")
         if record is not None:
             self._check_origin(path, record)
         return log
 
     def _check_origin(self, path: Path, record: JobRecord) -> None:
-        if self.path_of(record) != path:
-            raise DamagedFile(path, "it is the log of another unit than its name says")
         if not self.exists:
             return
         identity, arms = self.read_identity()
@@ -287,8 +314,17 @@ class Store:
 
     def load(self, work: Job | JobRecord, begun: bool = False) -> Any:
         """The record of finished work, or with `begun` also of work with any finished trial."""
-        log = self.load_log(self.path_of(work))
-        return log.make_record() if log is not None and (begun or log.is_finished) else None
+        path = self.path_of(work)
+        log = self.load_log(path)
+        if log is None or not (begun or log.is_finished):
+            return None
+        record = log.make_record()
+        if record is not None and (why := describe_other_work(work, record)):
+            self._set_aside(path, why)
+            if self.read_only:
+                self._logs[path] = None
+            return None
+        return record
 
     def units(self) -> Iterator[UnitRecord]:
         return self._load_records("units")
@@ -317,8 +353,17 @@ class Store:
                     yield path.parts[-3], log
 
     def read_spending(self) -> Iterator[tuple[str, Usage]]:
-        """Role and usage of all answers paid for in this run, including void and interrupted trials."""
-        return (each for _, log in self.load_logs() for each in log.sum_usage().items())
+        """Role and usage of all answers paid for in this run, including those of void and interrupted trials, and of
+        damaged files as far as they can be read."""
+        for _, log in self.load_logs():
+            yield from log.sum_usage().items()
+        for damaged in self.read_set_aside():
+            yield from damaged.usage.items()
+
+    def read_set_aside(self) -> list[SetAsideLog]:
+        """What damaged logs cost: those set aside, and those that this store has met and left in place."""
+        paths = [path for kind in ("trainings", "units") for path in find_set_aside_logs(self.folder / kind)]
+        return [read_set_aside_log(path) for path in (*paths, *sorted(self._damaged))]
 
     def read_abandoned(self) -> list[RoleUsage]:
         """Arm, role and usage of trials that do not count: played again, or handed a void start."""
@@ -346,12 +391,19 @@ class Store:
         try:
             return self._read(path, whole)
         except DamagedFile as error:
-            aside = pick_quarantine_path(path)
-            if not self.read_only:
-                self.check_exists()
-                os.replace(find_packed(path) or path, aside)
-            self.set_aside.setdefault(aside, f"{aside.with_suffix('')} cannot be read ({error.why})")
+            self._set_aside(path, error.why)
             return None
+
+    def _set_aside(self, path: Path, why: str) -> None:
+        """Rename a damaged log, or only note it where nothing is to be changed."""
+        aside = pick_quarantine_path(path)
+        damaged = find_packed(path) or path
+        if self.read_only:
+            self._damaged.add(damaged)
+        else:
+            self.check_exists()
+            os.replace(damaged, aside)
+        self.set_aside.setdefault(aside, f"{aside.with_suffix('')} cannot be read ({why})")
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -393,17 +445,26 @@ class Store:
             return isinstance(error, Timeout)
 
 
+def describe_other_work(work: Job | JobRecord, record: JobRecord) -> str:
+    """Return what a record is of in place of this unit or training; empty if it is of it."""
+    if isinstance(work, Unit) and isinstance(record, UnitRecord):
+        is_same = (record.variant, record.budget) == (work.variant, work.budget)
+        return "" if is_same else "it is of another variant, or of another number of steps, than is planned"
+
+    if isinstance(work, Training) and isinstance(record, TrainingRecord):
+        is_same = record.budgets == work.budgets
+        for trial, episode in zip(record.trials, work.episodes, strict=False):
+            is_same &= trial.trajectory is None or trial.trajectory.variant == episode
+        return "" if is_same else "it is of other variants, or of other numbers of steps, than are planned"
+
+    return ""
+
+
 def name_log(work: Job | JobRecord) -> str:
     arm = work.arm if isinstance(work.arm, str) else work.arm.name
     if isinstance(work, Unit | UnitRecord):
         return f"units/{arm}/{work.variant.task}/{work.variant.index}-s{work.seed}"
     return f"trainings/{arm}/{work.task}/s{work.seed}"
-
-
-def find_logs(folder: Path) -> list[Path]:
-    """The files named like a unit or training below a folder of arms; of packed ones their names unpacked."""
-    names = {path.with_name(path.name.removesuffix(".gz")) for path in folder.glob("*/*/*.jsonl*")}
-    return [path for path in sorted(names) if _LOG_FILE.fullmatch(path.name)]
 
 
 def get_position(path: Path, arms: list[str]) -> tuple[int, str, str, int, int]:

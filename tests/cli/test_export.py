@@ -87,7 +87,7 @@ def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
     records = [replace(made, trials=(replace(made.trials[0], trajectory=played), made.trials[1]))]
     assert export.write_parquet(tmp_path / "s.parquet", "steps", records, lambda _: None) == 3
     read = pandas.read_parquet(tmp_path / "s.parquet")
-    assert read.proposed[0] == HOSTILE.replace("\ud800", "\N{REPLACEMENT CHARACTER}")
+    assert read.proposed[0] == 'say "�[2J�\N{SNOWMAN}\U0001f600,\n� end'
     assert list(read.recalled[0]) == ["a", "b"]
     assert pandas.isna(read.subgoal[0])
     assert (list(read.step), list(read.reward), list(read.accumulator)) == ([1, 2, 3], [10, -110, 120], [10, 10, 130])

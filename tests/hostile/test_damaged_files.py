@@ -60,7 +60,7 @@ def test_no_verb_breaks(rsso, run, tmp_path, file, damage):
         assert code in (0, 1, 2), words
         assert "Traceback" not in out + err
         if file == UNIT_LOG and damage != "empty":
-            assert "98-s0.jsonl " in err or words == AGAIN, "it is named"
+            assert "98-s0.jsonl " in err, "it is named"
         if words == DRY and file != "run/run.json":
             assert code == 0, err
     if file == UNIT_LOG:

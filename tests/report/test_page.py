@@ -55,7 +55,7 @@ def test_a_text_stands_once_in_a_chunk_and_nothing_in_it_can_steer_a_page():
     long = f"{'A word. ' * 9}\n\n{'More. ' * 9}"
     data = build_record_data(with_texts([*told, long, f"First.\n\n{long}"]))
     texts = [step["state"]["observation"] for step in data["trials"][0]["trajectory"]["steps"]]
-    assert texts[:7] == ["Same.", "Same.", "</script><b>", "�right to left", "nul �", "half �", "line\u2028end"]
+    assert texts[:7] == ["Same.", "Same.", "</script><b>", "�right to left", "nul �", "half �", "line�end"]
     packed = [[data["texts"][int(part)] for part in text[1:].split(" ")] for text in texts[7:]]
     assert packed == [long.split("\n\n"), ["First.", *long.split("\n\n")]]
     assert len(set(data["texts"])) == len(data["texts"])

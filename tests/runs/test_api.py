@@ -76,8 +76,11 @@ def test_a_packed_folder_is_read_and_replayed_and_nothing_is_added_to_it(played,
         rsso_dspy.run(["react", "reflexion"], out=packed, progress=False, **SMALL)
     log.write_bytes(log.read_bytes()[:-9])
     assert "cannot be unpacked" in rsso("report", packed)[2]
-    monkeypatch.setattr("rsso_dspy.files.MOST_BYTES", 99)
-    assert "unpacks to more than 99 bytes" in rsso("report", packed)[2]
+    most = (packed / "run.json").stat().st_size  # the bound is that of every file
+    monkeypatch.setattr("rsso_dspy.files.MOST_BYTES", most)
+    assert f"unpacks to more than {most:,} bytes" in rsso("report", packed)[2]
+    monkeypatch.setattr("rsso_dspy.files.MOST_BYTES", most - 1)
+    assert f"run.json is damaged (it holds more than {most - 1:,} bytes)" in rsso("report", packed)[2]
 
 
 def test_more_trials_go_on_in_the_folder_and_come_to_what_a_longer_run_comes_to(tmp_path, monkeypatch, rsso):

@@ -45,26 +45,35 @@ def test_a_folder_that_holds_no_run_is_refused_with_what_to_do(tmp_path):
         Store(tmp_path / "a/run.json").check_identity(IDENTITY)
 
 
+def spoil(old: str, new: str, times: int = -1):
+    return lambda text: text.replace(old, new, times)
+
+
 FAULTS = {
-    "a broken line": (lambda text: text.replace('{"trial"', '{"tri', 1), "line 2 is no JSON object"),
-    "a list": (lambda text: text.replace("\n", "\n[]\n", 1), "line 2 is no JSON object"),
-    "a newer version": (lambda text: text.replace(f'"schema": {SCHEMA_VERSION}', '"schema": 99'), "UnitRecord.schema"),
-    "a text for a number": (lambda text: text.replace('"reward":10', '"reward":"many"'), "is no record of one"),
-    "a list for a memory": (lambda text: text.replace('"memories": {}', '"memories": {"skills": []}'), "no record of"),
-    "a trial of another number": (lambda text: text.replace('{"trial": 1', '{"trial": 2'), "no record of|not numbered"),
-    "another protocol": (lambda text: text.replace("sso-adapt/2", "release"), "its protocol is release"),
-    "another unit": (lambda text: text.replace('"index": 22', '"index": 23'), "another unit than its name says"),
-    "another arm": (lambda text: text.replace('"arm": "rsso"', '"arm": "sso"'), "another unit|has no arm"),
-}  # fmt: skip
+    "a broken line": (spoil('{"trial"', '{"tri', 1), "line 2 is no JSON object"),
+    "a list": (spoil("\n", "\n[]\n", 1), "line 2 is no JSON object"),
+    "a newer version": (spoil(f'"schema": {SCHEMA_VERSION}', '"schema": 99'), "is the head of no unit"),
+    "a text for a number": (spoil('"reward":10', '"reward":"many"'), "is no record of one"),
+    "a text that looks like a number": (spoil('"reward":10', '"reward":"10"'), "is no record of one"),
+    "a list for a memory": (spoil('"memories": {}', '"memories": {"skills": []}'), "memories.skills"),
+    "a trial of another number": (spoil('{"trial": 1', '{"trial": 2'), "line 2 is trial 2, where trial 1 follows"),
+    "another protocol": (spoil("sso-adapt/2", "release"), "its protocol is release"),
+    "another unit": (
+        lambda text: re.sub('"index":( ?)22', r'"index":\g<1>23', text),
+        "another unit than its name says",
+    ),
+    "a trial of another variant": (spoil('"index":22', '"index":23'), "a trial of boil::23, and is of boil::22"),
+    "another arm": (spoil('"arm": "rsso"', '"arm": "sso"'), "another unit|has no arm"),
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_is_no_log_of_this_unit_is_set_aside_and_counts_as_missing(tmp_path, fault):
-    spoil, why = FAULTS[fault]
+    change, why = FAULTS[fault]
     store = Store(tmp_path)
     store.open(IDENTITY, {"rsso": "1"})
     path = save(store, record("rsso", "boil", 22, [[10]]))
-    text = spoil(path.read_text())
+    text = change(path.read_text())
     assert text != path.read_text()
     path.write_text(text)
     looking = Store(tmp_path, read_only=True)

@@ -133,14 +133,14 @@ def test_void_trials_count_no_more_and_stay_on_the_bill():
     file, unit = File(), record("sso", "boil", 1, [[10], [20], [30]])
     for trial in unit.trials:
         file.call(at(trial.trial), ask(f"{trial.trial}"))
-        file.log.add_trial(trial, {"n": trial.trial}, 1.0)
+        file.log.add_trial(trial, {"plans": {"n": trial.trial}}, 1.0)
     number = file.log.begin(at(4), ask("4"))
     file.log.fail(number, "LMTimeoutError", SPENT)
     file.log.note_read(malformed=True)
     file.log.void(2, "a trial stalled")
     file.call(at(2), ask("again"))
     for log in (file.read(), file.read(whole=False)):
-        assert (log.results, log.memories, log.seconds) == (unit.trials[:1], {"n": 1}, {1: 1.0})
+        assert (log.results, log.memories, log.seconds) == (unit.trials[:1], {"plans": {"n": 1}}, {1: 1.0})
         assert log.abandoned == {"actor": Usage(calls=5, input=30, output=9, failed=1, malformed=1)}
         assert log.sum_current() == {"actor": Usage(calls=1, input=10, output=3)}
     with pytest.raises(NotRecorded, match="recorded trials: 1, 2"):
