@@ -464,9 +464,11 @@ def _list_lines(request: Mapping[str, Any]) -> list[str]:
 
 
 def read_cost(lines: Iterable[Mapping[str, Any]]) -> Usage:
+    """Return what the lines of a call have cost. A usage of a wrong type is one whose counts are unknown."""
     total = Usage()
     for line in lines:
-        entries = [read_usage(entry) for entry in line.get("usage", ())]
+        reported = line.get("usage", [])
+        entries = [read_usage(entry) for entry in (reported if isinstance(reported, list) else [reported])]
         if line.get("cut") and entries:
             entries[-1] += Usage(truncated=1)
         if line.get("failed"):

@@ -33,6 +33,7 @@ from rsso_dspy.files import read_bytes
 from rsso_dspy.lm import RequestRetrier, bypass_proxy, call_with_timeout, import_litellm, normalize_error, read_key
 from rsso_dspy.playing import get_playing
 from rsso_dspy.redact import redact, strip_credentials
+from rsso_dspy.replies import make_encodable
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Digest of the published `model.safetensors`; other weights under this name are refused."""
@@ -61,7 +62,7 @@ class Embedder:
         """Return vectors of unit length, shape (len(texts), d), float32. Those of a server go into the unit's log and
         come from the log that is replayed. Raises `BackendFailure`; texts encoded until then stay known."""
         # Lone surrogates, as in broken emoji, are accepted by no tokenizer and by no request.
-        texts = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        texts = [make_encodable(text) for text in texts]
         distinct = list(dict.fromkeys(texts))
         at = get_playing()
         calls = at.calls if self._route.remote else None
@@ -349,7 +350,7 @@ class LiteLLMRoute:
                 raise ValueError("a vector without a direction (all zero, or not finite)")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise BackendFailure(
-                f"{self.source} answered without vectors that can be used ({type(error).__name__}: {error}); is "
-                f"embedder.model={self.config.model} an embedder?"
+                f"{self.source} answered without vectors that can be used ({type(error).__name__}: "
+                f"{make_encodable(str(error))}); is embedder.model={self.config.model} an embedder?"
             ) from None
         return [normalize_vector(row) for row in rows]

@@ -20,6 +20,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from dataclasses import replace
+from importlib import import_module
 from math import inf
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
@@ -45,8 +47,21 @@ from rsso_dspy.errors import (
     list_causes,
 )
 from rsso_dspy.playing import get_playing
-from rsso_dspy.records import Failure
-from rsso_dspy.redact import redact, register_secret, strip_credentials, watch_variable
+from rsso_dspy.records import Failure, drop_unreadable_counts, read_usage
+from rsso_dspy.redact import (
+    redact,
+    register_secret,
+    strip_credentials,
+    watch_variable,
+)
+from rsso_dspy.replies import (
+    drop_unreadable_usage,
+    find_missing_answer,
+    make_encodable,
+    make_writable,
+    tell_http_bodies,
+    tell_native_bodies,
+)
 
 T = TypeVar("T")
 
@@ -95,10 +110,38 @@ def call_with_timeout(seconds: float, request: Callable[[], T], model: str) -> T
     return answer.result()
 
 
+_preparing = threading.RLock()  # of clients, which is done once, whichever thread comes first
+
+
+def watch_clients() -> None:
+    """Have DSPy's own client, and LiteLLM's once DSPy imports it, tell what servers send."""
+    with _preparing:
+        _watch_clients()
+
+
 @functools.cache
+def _watch_clients() -> None:
+    tell_native_bodies(_take_body)
+
+    client: Any = import_module("dspy.clients.lm")
+    get_litellm = client._get_litellm
+
+    def get_prepared_litellm() -> Any:
+        import_litellm()
+        return get_litellm()
+
+    client._get_litellm = get_prepared_litellm
+
+
 def import_litellm() -> Any:
-    """Import LiteLLM, which takes seconds, and make the clients that it creates from now on follow no redirect, as
-    DSPy's own follows none: clients send most headers with keys along to the other host."""
+    """Import LiteLLM, which takes seconds, and make the clients that it creates from now on tell what servers send and
+    follow no redirect, as DSPy's own follows none: clients send most headers with keys along to the other host."""
+    with _preparing:
+        return _prepare_litellm()
+
+
+@functools.cache
+def _prepare_litellm() -> Any:
     import litellm
     from litellm.llms.custom_httpx.http_handler import HTTPHandler
     from litellm.llms.openai.common_utils import BaseOpenAILLM
@@ -106,16 +149,33 @@ def import_litellm() -> Any:
     litellm.suppress_debug_info = True
     handler: Any = HTTPHandler
     handler.follow_redirects = property(lambda _: False, lambda *_: None)
+    create_handler_client = handler.create_client
     base: Any = BaseOpenAILLM
     create_client = base._get_sync_http_client
+
+    def create_watched_client(handler: Any) -> Any:
+        client = create_handler_client(handler)
+        tell_http_bodies(client, _take_body)
+        return client
 
     def create_without_redirects() -> Any:
         client = create_client()
         client.follow_redirects = False
+        tell_http_bodies(client, _take_body)
         return client
 
+    handler.create_client = create_watched_client
     base._get_sync_http_client = staticmethod(create_without_redirects)
     return litellm
+
+
+def _take_body(body: Any) -> Any:
+    """Hand the body of a response to the tracker of its request; return it as the client can read it."""
+    tracker = dspy.settings.get("usage_tracker")
+    if not isinstance(tracker, RequestTracker):
+        return body
+    tracker.bodies.append(body)
+    return drop_unreadable_usage(body) if isinstance(body, Mapping) else {}
 
 
 # Failures.
@@ -195,7 +255,23 @@ def normalize_error(error: LMError) -> Exception:
             asked = (getattr(below, "litellm_response_headers", None) or {}).get("retry-after", "")
             known["retry_after"] = max(0.0, float(asked))
             break
-    return classify(error)(message=redact(ADVICE.sub("", error.message)), **known)
+    known = make_writable(known)
+    return classify(error)(message=redact(make_writable(ADVICE.sub("", error.message))), **known)
+
+
+LASTING = (LMRateLimitError, exceptions.ContextWindowExceededError)
+"""Errors that keep their class although they come with a status of 200: their code says what they are."""
+
+
+def explain_missing_answer(error: LMError | None, words: str, model: str) -> LMError:
+    """Return the error of a response that holds no answer but these words: that of a server, which is retried, unless
+    the client knows from a code in it that it is another."""
+    message = f"the server sent no answer: {words}"
+    if error is None or not (lookup_policy(classify(error)) == "stop" or isinstance(error, LASTING)):
+        return exceptions.LMServerError(message=message, model=model)
+    if words not in error.message:
+        error.message = message
+    return error
 
 
 def dump_error(error: LMError) -> dict[str, Any]:
@@ -203,11 +279,11 @@ def dump_error(error: LMError) -> dict[str, Any]:
     return {"kind": type(error).__name__, "message": error.message, **known}
 
 
-def restore_error(said: Mapping[str, Any]) -> LMError:
-    kind = getattr(exceptions, str(said.get("kind")), LMError)
+def restore_error(record: Mapping[str, Any]) -> LMError:
+    kind = getattr(exceptions, str(record.get("kind")), LMError)
     kind = kind if isinstance(kind, type) and issubclass(kind, LMError) else LMError
-    about = {name: value for name, value in said.items() if name not in ("kind", "message") and value is not None}
-    return kind(message=str(said.get("message")), **about)
+    fields = {name: value for name, value in record.items() if name not in ("kind", "message") and value is not None}
+    return kind(message=str(record.get("message")), **fields)
 
 
 # Retries.
@@ -277,13 +353,37 @@ class RequestTracker:
 
     def __init__(self) -> None:
         self.usage: list[dict[str, Any]] = []
+        self.bodies: list[Any] = []  # of the responses, as the server sent them
         self.name = ""  # of the model, as the server reported it
         self.changed = ""  # decoding settings that the client omitted or changed, in words
         self.cut = False  # whether the server reported that it truncated the answer
         self.kept = not dspy.settings.disable_history
 
     def add_usage(self, _model: str, usage: dict[str, Any]) -> None:
-        self.usage.append(usage)
+        self.usage.append(make_writable(drop_unreadable_counts(usage)))
+
+    def find_missing_answer(self, answer: Any) -> str | None:
+        """Return what the server says in place of an answer; None if it sent one, or no body is known."""
+        is_empty = not any(_holds_text(text) for text in answer or ())
+        for body in self.bodies:
+            words = find_missing_answer(body, is_empty)
+            if words is not None:
+                return words
+        return "no choice in the response" if answer == [] else None
+
+    def list_paid_usage(self) -> list[dict[str, Any]]:
+        """Return what a request without an answer has cost: what was reported, or what its bodies say of an answer that
+        the client could not read."""
+        if not self.usage:
+            answers = [body for body in self.bodies if find_missing_answer(body) is None]
+            return [make_writable(drop_unreadable_counts(body.get("usage"))) for body in answers]
+        reported = [(usage, read_usage(usage)) for usage in self.usage]
+        return [usage for usage, counts in reported if counts.input or counts.output]
+
+
+def _holds_text(text: Any) -> bool:
+    """Whether a part of an answer holds text, or the call of a tool."""
+    return bool(text.get("text") or text.get("tool_calls")) if isinstance(text, dict) else bool(text)
 
 
 class Logged:
@@ -339,33 +439,49 @@ class Logged:
 
     def _attempt(self, number: int, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
         """Ask the model once; write and book what comes of it."""
-        heard, begun = RequestTracker(), time.perf_counter()
+        tracker, begun = RequestTracker(), time.perf_counter()
         settings, calls = {**self.kwargs, **kwargs}, get_playing().calls
         try:
-            answer = self.send(heard, prompt, messages, kwargs)
-            if heard.changed:
-                raise exceptions.LMUnsupportedFeatureError(
-                    f"{heard.changed} on the way to {self.model}, which does not support it: change the setting of "
-                    "the backend, or leave it out",
-                    model=self.model,
-                )
-            if answer == []:
-                raise exceptions.LMProviderError("a response without any choice", model=self.model)
+            answer = make_writable(self._ask(tracker, prompt, messages, kwargs))
         except LMError as error:
             failure = normalize_error(error)
         else:
             answer, is_overlong = _drop_overlong_texts(answer)
-            most = settings.get("max_tokens") or settings.get("max_completion_tokens") or inf
-            cut = is_overlong or heard.cut or any((each.get("completion_tokens") or 0) >= most for each in heard.usage)
+            longest = settings.get("max_tokens") or settings.get("max_completion_tokens") or inf
+            is_cut = is_overlong or tracker.cut or any(read_usage(usage).output >= longest for usage in tracker.usage)
             if calls is not None:
                 seconds = round(time.perf_counter() - begun, 3)
-                calls.end(number, answer=answer, usage=heard.usage, served=heard.name, cut=cut, seconds=seconds)
-            self._book(heard.usage, heard.name, cut)
+                calls.end(number, answer=answer, usage=tracker.usage, served=tracker.name, cut=is_cut, seconds=seconds)
+            self._book(tracker.usage, tracker.name, is_cut)
             return answer
+
+        usage = tracker.list_paid_usage()
         if calls is not None:
-            calls.fail(number, type(failure).__name__ if isinstance(failure, LMError) else "", heard.usage)
-        self._book(heard.usage, heard.name, heard.cut)
+            calls.fail(number, type(failure).__name__ if isinstance(failure, LMError) else "", usage)
+        self._book(usage, tracker.name, tracker.cut)
         raise failure  # outside the handler: otherwise its cause would be printed too, with keys
+
+    def _ask(self, tracker: RequestTracker, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+        """Return the answer. Raises `LMError` for none, and for one that was made with other settings."""
+        try:
+            answer = self.send(tracker, prompt, messages, kwargs)
+        except LMError as error:
+            words = tracker.find_missing_answer(None)
+            if words is None:
+                raise
+            raise explain_missing_answer(error, words, self.model) from error
+
+        words = tracker.find_missing_answer(answer)
+        if words is not None:
+            tracker.name, tracker.cut = "", False  # what the client assumed of an answer
+            raise explain_missing_answer(None, words, self.model)
+        if tracker.changed:
+            raise exceptions.LMUnsupportedFeatureError(
+                f"{tracker.changed} on the way to {self.model}, which does not support it: change the setting of "
+                "the backend, or leave it out",
+                model=self.model,
+            )
+        return answer
 
     def _book(self, usage: Iterable[dict[str, Any]], served: str = "", cut: bool = False) -> None:
         """Tell the ledger and DSPy's usage tracker what a request came to."""
@@ -373,7 +489,7 @@ class Logged:
         if cut and ledger is not None:
             ledger.note_truncated()  # of the usage that follows
         for entry in usage if dspy.settings.usage_tracker else ():
-            dspy.settings.usage_tracker.add_usage(self.model, dict(entry))
+            dspy.settings.usage_tracker.add_usage(self.model, drop_unreadable_counts(entry))
         if served and ledger is not None:
             ledger.note_model(served)
 
@@ -383,6 +499,7 @@ class Logged:
         def request(instance: dspy.BaseLM, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
             """A stand-in for a request, with the signature that DSPy's callbacks expect."""
 
+        call = _make_call_writable(call)
         ledger = get_playing().ledger
         if ledger is not None:
             ledger.is_paid = is_paid
@@ -399,24 +516,38 @@ class Logged:
 
     def update_history(self, entry: dict[str, Any]) -> None:
         """Take the model's name and changed settings from DSPy's entry of a request."""
-        heard = dspy.settings.get("usage_tracker")
-        if isinstance(heard, RequestTracker):
-            heard.name = "" if self.is_player else str(entry.get("response_model") or "")[:LONGEST_NAME]
+        tracker = dspy.settings.get("usage_tracker")
+        if isinstance(tracker, RequestTracker):
+            name = make_writable(str(entry.get("response_model") or ""))
+            tracker.name = "" if self.is_player else name[:LONGEST_NAME]
             notes = [note for note in entry.get("adaptations") or () if note.field.removeprefix("config.") in DECODING]
-            heard.changed = ", ".join(f"{note.field.removeprefix('config.')} is {note.action}" for note in notes)
-        if not isinstance(heard, RequestTracker) or heard.kept:
+            changes = [f"{note.field.removeprefix('config.')} is {note.action}" for note in notes]
+            tracker.changed = ", ".join(changes)
+        if not isinstance(tracker, RequestTracker) or tracker.kept:
             super().update_history(entry)  # type: ignore[misc]
 
-    def send(self, heard: RequestTracker, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+    def send(self, tracker: RequestTracker, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
         """Ask the model itself, once and within its timeout."""
 
         def send_tracked() -> Any:
-            with dspy.context(usage_tracker=heard, disable_history=False):
+            with dspy.context(usage_tracker=tracker, disable_history=False):
                 return super(Logged, self).__call__(prompt, messages=messages, **kwargs)  # type: ignore[misc]
 
         seconds = self.kwargs.get("timeout")
         streamed = dspy.settings.send_stream is not None  # chunks come from the thread that was asked
         return send_tracked() if seconds is None or streamed else call_with_timeout(seconds, send_tracked, self.model)
+
+
+def _make_call_writable(call: Call) -> Call:
+    """Return a recorded call whose texts can be written again; a log may hold half characters as escapes."""
+    return replace(
+        call,
+        answer=make_writable(call.answer),
+        error=make_writable(call.error),
+        failed=make_writable(call.failed),
+        usage=make_writable(call.usage),
+        served=make_writable(call.served),
+    )
 
 
 class LoggedLM(Logged, dspy.LM):
@@ -432,6 +563,7 @@ def make_logged(lm: dspy.BaseLM) -> dspy.BaseLM:
     """Return a copy of a model whose calls are logged, with all that is set on it; they go into its own history."""
     if isinstance(lm, Logged):
         return lm
+    watch_clients()
     logged: Any = lm.copy()
     kind: Any = type(lm)
     logged.__class__ = _add_logging(kind)
@@ -456,10 +588,10 @@ class Listening:
     __class__: Any = property(lambda self: type(self.adapter))  # streaming knows adapters by their class
 
     def __call__(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> Any:
-        return self.adapter(make_logged(lm), *asked, **named)
+        return make_encodable(self.adapter(make_logged(lm), *asked, **named))
 
     async def acall(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> Any:
-        return await self.adapter.acall(make_logged(lm), *asked, **named)
+        return make_encodable(await self.adapter.acall(make_logged(lm), *asked, **named))
 
 
 def _drop_overlong_texts(answer: Any) -> tuple[Any, bool]:
@@ -474,10 +606,10 @@ class _CutOff(logging.Filter):
     """Counts DSPy's warnings of truncated answers instead of printing each."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        heard = dspy.settings.get("usage_tracker")
-        if not isinstance(heard, RequestTracker) or "truncated" not in record.msg:
+        tracker = dspy.settings.get("usage_tracker")
+        if not isinstance(tracker, RequestTracker) or "truncated" not in record.msg:
             return True
-        heard.cut = True
+        tracker.cut = True
         return False
 
 
@@ -524,6 +656,7 @@ class Backend:
         self.patience = RequestRetrier(config.retries, config.longest_wait, stopped)
         self.lm = functools.lru_cache(maxsize=1024)(self._build_lm)
         bypass_proxy()
+        watch_clients()
 
     @property
     def rule_based(self) -> bool:
@@ -745,7 +878,7 @@ def _find_fault(url: str, provider: str, name: str, key: str | None) -> tuple[st
         status, said = ask("GET", f"models/{quote(name, safe='')}")
         if provider in NATIVE and status != 200 and not (status == 404 and name in said.replace(f"models/{name}", "")):
             with suppress(ValueError, LookupError, TypeError, RecursionError):
-                models = json.loads(ask("GET", "models")[1])["data"]
+                models = make_writable(json.loads(ask("GET", "models")[1]))["data"]
                 named = [alias for each in models for alias in dict.fromkeys((each["id"], *each.get("aliases", ())))]
                 if name not in named and {each["owned_by"] for each in models} == {"llamacpp"}:
                     there = ", ".join(f"{provider}/{each}" for each in named)

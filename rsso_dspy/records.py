@@ -178,21 +178,73 @@ _counts_of: Callable[[Usage], tuple[int, ...]] = operator.attrgetter(*(count.nam
 """Return the counts in order; `astuple` would deep-copy them, once per answer."""
 
 
-def read_usage(reported: Mapping[str, Any]) -> Usage:
-    """Return the usage of one answer as a provider reported it. Some count cached tokens beside the input instead of in
-    it; they are added to it then."""
-    said, sent = reported.get("completion_tokens") or 0, reported.get("prompt_tokens") or 0
-    read, written = reported.get("prompt_tokens_details") or {}, reported.get("completion_tokens_details") or {}
-    cached, kept = read.get("cached_tokens") or 0, read.get("cache_creation_tokens") or 0
+MOST_TOKENS = 10**9  # maximum count of a usage that is believed; no model reads or writes as much in one request
+
+
+def read_usage(reported: Any) -> Usage:
+    """Return the usage of one answer as a provider reported it, or as a log holds it, whatever its type. No request is
+    without input: where its count is missing it is what the total leaves beside the output. A usage whose input or
+    output stays unknown is unmetered; what is known of it counts. Some providers count cached tokens beside the input
+    instead of in it; they are added to it then."""
+    counts = drop_unreadable_counts(reported)
+    sent = counts.get("prompt_tokens") or 0
+    written = counts.get("completion_tokens")
+    total = counts.get("total_tokens") or 0
+
+    if not sent:
+        sent = max(0, total - (written or 0))
+    elif not written and total > sent:
+        written = total - sent
+    is_metered = sent > 0 and written is not None
+
+    sent_details = counts.get("prompt_tokens_details") or {}
+    written_details = counts.get("completion_tokens_details") or {}
+    cached = sent_details.get("cached_tokens") or 0
+    cache_write = sent_details.get("cache_creation_tokens") or 0
+    if cached + cache_write > sent:
+        sent += cached + cache_write
+
     return Usage(
         calls=1,
-        input=sent if cached + kept <= sent else sent + cached + kept,
-        output=said,
+        input=sent,
+        output=written or 0,
         cached=cached,
-        cache_write=kept,
-        reasoning=written.get("reasoning_tokens") or 0,
-        unmetered=int(not sent and not said),
+        cache_write=cache_write,
+        reasoning=written_details.get("reasoning_tokens") or 0,
+        unmetered=int(not is_metered),
     )
+
+
+def drop_unreadable_counts(reported: Any) -> dict[str, Any]:
+    """Return a usage without counts that are none: negative, beyond `MOST_TOKENS`, or no whole number. Where the output
+    is such, the total goes too, so that nothing is derived from it."""
+    if not isinstance(reported, Mapping):
+        return {}
+
+    usage: dict[str, Any] = {}
+    dropped = set[str]()
+    for name, value in reported.items():
+        readable = value.model_dump() if hasattr(value, "model_dump") else value
+        if str(name).endswith("tokens_details"):
+            readable = drop_unreadable_counts(readable) if isinstance(readable, Mapping) else None
+        elif str(name).endswith("tokens") and readable is not None:
+            if not _is_count(readable):
+                dropped.add(name)
+                continue
+            readable = int(readable)
+        elif isinstance(readable, float) and readable != readable:
+            continue  # NaN, which no log can hold
+        usage[name] = readable
+
+    if dropped & {"completion_tokens", "output_tokens"}:
+        usage.pop("total_tokens", None)
+    return usage
+
+
+def _is_count(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value <= MOST_TOKENS and value == int(value)
 
 
 @dataclass(frozen=True, slots=True)

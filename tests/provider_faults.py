@@ -104,6 +104,8 @@ POLICY = {
 NO_CREDIT = {"*": (402, "billing_error", None, "Your account has no credit left.")}
 TOMORROW = {"*": (429, "rate_limit_error", "rate_limit_exceeded", "Daily limit reached.")}
 NO_CHOICES = json.dumps({"id": "x", "choices": [], "content": []})
+LOADING = json.dumps({"error": "Model is being loaded"})
+TIMED_OUT = json.dumps({"detail": "upstream timed out"})
 
 FAULTS: dict[str, Fault] = {
     "rate limit": Fault("recovers", "LMRateLimitError", RATE_LIMIT, headers=NOW),
@@ -125,9 +127,10 @@ FAULTS: dict[str, Fault] = {
     "content policy": Fault("error", "LMInvalidRequestError", POLICY),
     "invalid JSON": Fault("suspect", "LMProviderError", how="raw", raw=(200, '{"id": "x",'), other=AS_SERVER),
     "a page for an answer": Fault("suspect", "LMProviderError", how="raw", raw=(200, HTML), other=AS_SERVER),
-    "no choices": Fault(
-        "plays on", how="raw", raw=(200, NO_CHOICES), other={"litellm": ("suspect", "LMProviderError")}
-    ),
+    "no choices": Fault("recovers", "LMServerError", how="raw", raw=(200, NO_CHOICES)),
+    "an error for an answer": Fault("recovers", "LMServerError", how="raw", raw=(200, LOADING)),
+    "a detail for an answer": Fault("recovers", "LMServerError", how="raw", raw=(200, TIMED_OUT)),
+    "a list for an answer": Fault("recovers", "LMServerError", how="raw", raw=(200, "[]")),
     "refused": Fault("plays on", how="refused"),
     "cut at the length limit": Fault("plays on", how="length"),
 }

@@ -12,7 +12,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
 GROUND = {
-    "records", "errors", "files", "redact", "bounds", "version", "log_lines", "calls", "playing", "loops",
+    "records", "errors", "files", "redact", "replies", "bounds", "version", "log_lines", "calls", "playing", "loops",
 }  # fmt: skip
 RUNS = GROUND | {
     "config", "embed", "environments", "executor", "experience", "lm", "memory", "memory_files", "plan", "programs",
@@ -25,6 +25,7 @@ ALLOWED = {
     "bounds": {"errors"},
     "version": set(),
     "redact": set(),
+    "replies": {"records", "redact"},
     "files": {"bounds", "errors", "redact"},
     "log_lines": {"bounds", "files"},
     "calls": {"errors", "files", "log_lines", "records", "redact"},

@@ -54,7 +54,8 @@ class Roles:
         lm = self._find_model(role)
         with self.ledger.book_under_role(role), dspy.context(lm=lm), playing(rollout=self.rollout):
             try:
-                return _replace_surrogates((getattr(module, method) if method else module)(**inputs))
+                answer: dspy.Prediction = (getattr(module, method) if method else module)(**inputs)
+                return answer
             except AdapterParseError as error:
                 self.ledger.unread(str(error.lm_response or ""))
                 self.ledger.count_malformed(role)
@@ -118,17 +119,6 @@ def find_users_lm() -> dspy.BaseLM | None:
     """The model that the user set in DSPy, also after the session was opened, which DSPy's contexts hide; None if only
     the session's models may answer."""
     return None if get_playing().session_models_only else dspy.settings.lm or main_thread_config.get("lm")
-
-
-def _replace_surrogates(answer: dspy.Prediction) -> dspy.Prediction:
-    """Replace lone surrogates in the answer, which no file and no later prompt can hold."""
-
-    def replace_in(value: Any) -> Any:
-        return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-
-    for name, value in answer.items():
-        answer[name] = [*map(replace_in, value)] if isinstance(value, list) else replace_in(value)
-    return answer
 
 
 LONGEST_KEPT, LONGEST_REJECTED = 2000, 500  # maximum characters kept of an unreadable answer; of a subgoal not offered

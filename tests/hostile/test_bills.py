@@ -1,4 +1,5 @@
-"""What a kill cut short is on every bill, once: that of the next start's limits, of `report`, of merged parts."""
+"""What a kill cut short is on every bill, once: that of the next start's limits, of `report`, of merged parts. A usage
+that no bill can be made of is on none as if it were free."""
 
 import json
 import os
@@ -12,13 +13,20 @@ from typing import Any
 import pytest
 
 from rsso_dspy.api import collect_played
+from rsso_dspy.calls import read_cost
+from rsso_dspy.programs.roles import TrialLedger
+from rsso_dspy.records import Usage, read_usage
 from rsso_dspy.report.analysis import analyze, serialize_cost_report
 from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_folder import Store
 from tests.chaos.process import Process, python
 from tests.chaos.setup import scripted
+from tests.live import says
 from tests.provider_formats import Said
-from tests.provider_server import Provider, provider
+from tests.provider_runs import backend
+from tests.provider_server import Provider, completion, provider
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
 VARIABLE = "HOSTILE_KEY"
 INPUT, OUTPUT = 100, 10
@@ -159,3 +167,104 @@ def test_a_compile_that_was_killed_costs_what_both_attempts_cost(tmp_path):
     assert sum(spent["calls"] for spent in usage) == model.given > CUT
     assert told["ended_by"] == "cost"
     assert model.given <= MOST + 1, "what the first attempt cost counts against --max-cost"
+
+
+UNKNOWN = "the server does not report token counts, so no limit can be kept"
+NO_COUNTS = [None, 0, -1000, "1000", "many", True, 9.5, 1e300, float("nan"), float("inf"), [1], {"n": 1}]
+"""What stands where the number of a request's tokens should, and is none."""
+
+
+@pytest.mark.parametrize("count", NO_COUNTS)
+def test_an_input_that_is_no_count_is_what_the_total_leaves_or_unknown(count):
+    total = {"prompt_tokens": count, "completion_tokens": 10, "total_tokens": 1010}
+    assert read_usage(total) == Usage(calls=1, input=1000, output=10)
+    assert read_usage({**total, "total_tokens": 10}) == Usage(calls=1, output=10, unmetered=1)
+    assert read_usage({**total, "total_tokens": count}) == Usage(calls=1, output=10, unmetered=1)
+
+
+@pytest.mark.parametrize("count", [count for count in NO_COUNTS if count])
+def test_an_output_that_is_no_count_is_unknown_and_lowers_no_bill(count):
+    usage = {"prompt_tokens": 1000, "completion_tokens": count, "total_tokens": 1010}
+    assert read_usage(usage) == Usage(calls=1, input=1000, unmetered=1)
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 1000, "completion_tokens": 10}, Usage(calls=1, input=1000, output=10)),
+        ({"prompt_tokens": 1000.0, "completion_tokens": 10.0}, Usage(calls=1, input=1000, output=10)),
+        ({"prompt_tokens": 1000, "completion_tokens": 0, "total_tokens": 1000}, Usage(calls=1, input=1000)),
+        ({"prompt_tokens": 1000, "total_tokens": 1010}, Usage(calls=1, input=1000, output=10)),
+        ({"completion_tokens": 10, "total_tokens": 1010}, Usage(calls=1, input=1000, output=10)),
+        ({"prompt_tokens": 1000}, Usage(calls=1, input=1000, unmetered=1)),
+        ({"total_tokens": 1010}, Usage(calls=1, input=1010, unmetered=1)),
+        ({}, Usage(calls=1, unmetered=1)),
+        (None, Usage(calls=1, unmetered=1)),
+        ("1010 tokens", Usage(calls=1, unmetered=1)),
+        ([1000, 10], Usage(calls=1, unmetered=1)),
+    ],
+)
+def test_a_usage_is_read_whatever_its_form(usage, expected):
+    assert read_usage(usage) == expected
+
+
+@pytest.mark.parametrize(
+    "details", [None, "x", [5], {"cached_tokens": -500}, {"cached_tokens": "x"}, {"cached_tokens": True}]
+)
+def test_details_that_are_no_counts_make_nothing_cheaper(details):
+    usage = {"prompt_tokens": 1000, "completion_tokens": 10, "prompt_tokens_details": details}
+    usage["completion_tokens_details"] = {"reasoning_tokens": -7}
+    assert read_usage(usage) == Usage(calls=1, input=1000, output=10)
+
+
+@pytest.mark.parametrize("usage", [None, "x", 5, {"prompt_tokens": -5}, [None], ["x"], [{"prompt_tokens": -5}]])
+def test_a_logged_usage_of_a_wrong_type_is_unknown(usage):
+    assert read_cost([{"call": 1, "answer": ["hi"], "usage": usage}]) == Usage(calls=1, unmetered=1)
+
+
+LIVE = [
+    ({"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010}, (1000, 10, 0)),
+    ({"completion_tokens": 10, "total_tokens": 1010}, (1000, 10, 0)),
+    ({"prompt_tokens": 0, "completion_tokens": 10, "total_tokens": 1010}, (1000, 10, 0)),
+    ({"prompt_tokens": -7, "completion_tokens": 10, "total_tokens": 1010}, (1000, 10, 0)),
+    *(({"prompt_tokens": count, "completion_tokens": 10}, None) for count in NO_COUNTS),
+    *(({"prompt_tokens": 1000, "completion_tokens": count}, None) for count in NO_COUNTS if count),
+    (None, None),
+    ([], None),
+    ("x", None),
+]
+
+
+@pytest.mark.parametrize("more", [{}, {"top_k": 5}], ids=["own client", "LiteLLM"])
+@pytest.mark.parametrize(("usage", "expected"), LIVE)
+def test_what_a_server_reports_is_booked_alike_on_both_ways_to_it(usage, expected, more, provider_key):  # noqa: ARG001
+    reply = {**completion("yes")[1], "usage": usage}
+    spent = []
+    ledger = TrialLedger(lambda _role, usage: spent.append(usage))
+    with provider(lambda _: (200, reply)) as served, ledger.book_under_role("actor"):
+        assert backend("vllm", served, **more).lm("actor", 0)("Is water wet?") == ["yes"]
+    (booked,) = spent
+    if expected is None:
+        assert booked.unmetered == 1
+    else:
+        assert (booked.input, booked.output, booked.unmetered) == expected
+
+
+@pytest.mark.parametrize(
+    ("usage", "most", "asked"),
+    [
+        ({"completion_tokens": 10, "total_tokens": 110}, 3, 4),
+        ({"prompt_tokens": -100, "completion_tokens": 10}, 3, 1),
+        ({"prompt_tokens": 100, "completion_tokens": -10}, 3, 1),
+    ],
+)
+def test_a_limit_is_kept_where_counts_are_missing(usage, most, asked, rsso, tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "k")
+    reply = {**completion(says(thought="hm", action="look around"))[1], "usage": usage}
+    model = Model()
+    with provider(lambda _: (200, reply)) as model.served:
+        words = ("run", "--methods", "react", "--variants", VARIANT, "--trials", "2", *model.settings)
+        code, _, err = rsso(*words, "--out", tmp_path / "run", "--max-cost", str(most))
+        assert code == 1
+        assert len(model.served.requests) == asked
+    assert ("are spent (--max-cost)" if asked > 1 else UNKNOWN) in " ".join(err.split())
