@@ -8,8 +8,10 @@
 Keys are read from the environment when a model is created and are stored nowhere else.
 """
 
+import base64
 import contextvars
 import functools
+import hashlib
 import json
 import logging
 import os
@@ -49,7 +51,10 @@ from rsso_dspy.errors import (
 from rsso_dspy.playing import get_playing
 from rsso_dspy.records import Failure, drop_unreadable_counts, read_usage
 from rsso_dspy.redact import (
+    is_location,
+    is_secret_name,
     redact,
+    register_address,
     register_secret,
     strip_credentials,
     watch_variable,
@@ -69,22 +74,149 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise LiteL
 
 # Asking through the log.
 
-WAYS = {
-    "api_key", "api_base", "base_url", "timeout", "num_retries", "prompt_cache", "engine", "headers", "extra_headers",
-    "rollout_id",
+PARAMETERS = {
+    "temperature", "top_p", "top_k", "top_a", "min_p", "typical_p", "tfs_z", "seed", "do_sample", "num_beams",
+    "mirostat", "mirostat_eta", "mirostat_tau", "dynatemp_range", "xtc_probability", "xtc_threshold",
+    "max_tokens", "max_completion_tokens", "max_output_tokens", "min_tokens", "num_ctx", "num_predict",
+    "stop", "stop_sequences", "stop_token_ids", "ignore_eos", "truncation", "n", "best_of", "suffix", "echo",
+    "presence_penalty", "frequency_penalty", "repetition_penalty", "repeat_penalty", "repeat_last_n",
+    "length_penalty", "no_repeat_ngram_size", "logit_bias", "logprobs", "top_logprobs", "prompt_logprobs",
+    "response_format", "grammar", "json_schema", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
+    "structured_outputs", "chat_template_kwargs", "enable_thinking", "add_generation_prompt", "continue_final_message",
+    "reasoning", "reasoning_effort", "thinking", "thinking_budget", "include_reasoning", "verbosity",
+    "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "modalities", "prediction",
 }  # fmt: skip
-"""Options that only say how the model is reached: no answer depends on them, and some are secret."""
+"""Keywords of a request that answers depend on and that hold nothing secret: they are logged as they are."""
+
+WAYS = {
+    "api_key", "api_base", "base_url", "headers", "extra_headers", "default_headers", "timeout", "request_timeout",
+    "num_retries", "max_retries", "engine", "async_engine", "cache", "prompt_cache", "rollout_id", "callbacks",
+}  # fmt: skip
+"""Keywords that only say how the model is reached: no answer depends on them, and some are secret. They are not logged.
+Of any other keyword the log has a digest."""
 
 
 def describe_request(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a request as data: model, messages and all parameters that answers depend on."""
-    settings = sorted({**lm.kwargs, **kwargs}.items())
-    known = {name: value for name, value in settings if name not in WAYS and value is not None}
+    """Return a request as data: model, messages and all parameters that answers may depend on. Of a keyword that is not
+    known, and may be a password, there is a digest, by which requests can be told apart."""
+    settings = {**lm.kwargs, **kwargs}
+    parameters: dict[str, Any] = {}
+    for name in sorted(settings):
+        if name in WAYS or settings[name] is None:
+            continue
+        value = json.loads(json.dumps(settings[name], default=_make_stable))
+        parameters[name] = value if name in PARAMETERS else digest_value(name, value)
+
     return {
         "model": lm.model,
         "messages": messages if messages is not None else [{"role": "user", "content": prompt}],
-        "parameters": json.loads(json.dumps(known, default=make_plain)),
+        "parameters": parameters,
     }
+
+
+def _make_stable(value: Any) -> Any:
+    """Convert what JSON cannot hold to what is the same in every process."""
+    if callable(value) and not isinstance(value, type):
+        return getattr(value, "__qualname__", type(value).__qualname__)
+    plain = make_plain(value)
+    return type(value).__qualname__ if isinstance(plain, str) and " at 0x" in plain else plain
+
+
+DIGEST_ROUNDS = 100_000  # makes guessing a short password from a log slow
+
+
+def digest_value(name: str, value: Any) -> str:
+    """Return a digest of the value of a keyword, the same on every machine: ``digest:3f0a...``, 16 digits."""
+    return _digest_text(name, json.dumps(value, sort_keys=True))
+
+
+@functools.lru_cache(maxsize=256)
+def _digest_text(name: str, text: str) -> str:
+    key = f"rsso-dspy request parameter {name}"
+    digest = hashlib.pbkdf2_hmac("sha256", text.encode(), key.encode("utf-8", "replace"), DIGEST_ROUNDS)
+    return f"digest:{digest.hex()[:16]}"
+
+
+# What is sent as a credential.
+
+PLAIN = {
+    "model", "model_name", "models", "fallbacks", "provider", "custom_llm_provider", "order", "only", "ignore",
+    "api_version", "aws_region_name", "vertex_location", "name", "role", "type",
+}  # fmt: skip
+"""Keywords, and keys in their values, whose texts are shown in many places and are never secret."""
+LONGEST_SECRET = 5000  # maximum characters of a text that is a secret although no name says so
+HEADERS = {"headers", "extra_headers", "default_headers", "authorization"}
+SCHEMES = {"bearer", "basic", "token", "apikey", "key"}  # words ahead of a credential in a header
+
+
+def register_credentials(lm: dspy.BaseLM) -> None:
+    """Make known to the filter what a model sends as a credential, before its first request."""
+    register_keywords(lm.kwargs)
+    for attribute in ("launch_kwargs", "train_kwargs"):
+        register_keywords(getattr(lm, attribute, None) or {})
+    for attribute, value in vars(lm).items():
+        if is_secret_name(attribute):
+            _register_secrets(attribute, value, is_known=False)
+
+    if _prepare_litellm.cache_info().currsize:
+        for name, value in vars(import_litellm()).items():
+            if name.endswith("_key") and isinstance(value, str):  # litellm.api_key
+                register_secret(value)
+
+
+def register_keywords(keywords: Mapping[str, Any]) -> None:
+    """Make known to the filter what these keywords of a model, or of one call of it, send as a credential."""
+    for name, value in keywords.items():
+        _register_secrets(name, value, is_known=name in PARAMETERS)
+
+
+def _register_secrets(name: str, value: Any, is_known: bool) -> None:
+    """Register the texts in a value. Of a parameter that is known, only those that are named like a secret."""
+    if isinstance(value, Mapping):
+        is_known = is_known and name.lower() not in HEADERS
+        for key, nested in value.items():
+            _register_secrets(str(key), nested, is_known or str(key) in PARAMETERS)
+    elif isinstance(value, list | tuple | set):
+        for nested in value:
+            _register_secrets(name, nested, is_known)
+    elif isinstance(value, bytes):
+        _register_text(name, value.decode(errors="replace"), is_known)
+    elif hasattr(value, "get_secret_value"):  # pydantic's SecretStr
+        register_secret(str(value.get_secret_value()))
+    elif isinstance(value, str):
+        _register_text(name, value, is_known)
+
+
+def _register_text(name: str, text: str, is_known: bool) -> None:
+    is_named_so = is_secret_name(name) or name.lower() in HEADERS
+    if name in PLAIN or (is_known and not is_named_so):
+        return
+
+    if text.lstrip().startswith("{"):  # a service account, or a header with fields
+        with suppress(ValueError, RecursionError):
+            _register_secrets(name, json.loads(text), is_known=False)
+            return
+
+    is_one_word = " " not in text.strip() and len(text) <= LONGEST_SECRET
+    if is_location(text):
+        register_address(text)
+    elif is_named_so or is_one_word:
+        register_secret(text)
+    register_header(text)
+
+
+def register_header(value: str) -> None:
+    """Register the credential in the value of a header: what follows the word for its scheme, and what it encodes."""
+    scheme, _, credential = value.strip().partition(" ")
+    if scheme.lower() not in SCHEMES:
+        return
+
+    register_secret(credential.strip())
+    if scheme.lower() == "basic":
+        with suppress(ValueError):
+            user_and_password = base64.b64decode(credential.strip()).decode()
+            register_secret(user_and_password)
+            register_secret(user_and_password.partition(":")[2])
 
 
 # Limits of a request.
@@ -405,6 +537,7 @@ class Logged:
         """Return the answer: from the unit's log, or from the log that is replayed, if they have it, else from the
         model. Raises errors of the model, live or recorded, and `Stopped` if the replayed log lacks the request."""
         at, calls, number = get_playing().ledger, get_playing().calls, 0
+        register_keywords(kwargs)
         if at is not None:
             if self.seeds is not None:
                 kwargs = {"seed": at.draw_seed(self.seeds), **kwargs}
@@ -564,6 +697,7 @@ def make_logged(lm: dspy.BaseLM) -> dspy.BaseLM:
     if isinstance(lm, Logged):
         return lm
     watch_clients()
+    register_credentials(lm)
     logged: Any = lm.copy()
     kind: Any = type(lm)
     logged.__class__ = _add_logging(kind)
@@ -657,6 +791,8 @@ class Backend:
         self.lm = functools.lru_cache(maxsize=1024)(self._build_lm)
         bypass_proxy()
         watch_clients()
+        if users_lm is not None:
+            register_credentials(users_lm)
 
     @property
     def rule_based(self) -> bool:

@@ -25,8 +25,14 @@ STRETCH, BLOCK = 13, 7
 """Minimum length of a part that is removed, since providers quote keys in part; it contains a whole block."""
 
 _SECRET_NAME = re.compile(
-    r".*(API_?KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE).*|.*(KEY|KEY_ID|TOKEN|_PAT)(_\d+)?", re.IGNORECASE
+    r".*(API_?KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE).*|.*(KEY|KEY_ID|TOKEN)(_\d+)?", re.IGNORECASE
 )
+_SECRET_WORDS = {
+    "key", "keys", "apikey", "apikeys", "token", "tokens", "secrets", "credential", "credentials", "bearer", "pat",
+    "auth", "authorization", "headers", "jwt", "cookie",
+}  # fmt: skip
+"""Words in the name of a variable, or of an option, that holds a secret."""
+_LAST_SECRET_WORDS = {"pwd", "pass"}  # such words at the end of a name, after others: DB_PWD, not the shell's PWD
 _SECRET_FIELD = re.compile(r".*(key|token|secret|passw|sig).*|code|auth", re.IGNORECASE)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
 _FIELD = re.compile(r"[A-Za-z][A-Za-z_]*\d?")  # field names of JSON objects as this program writes them
@@ -59,6 +65,14 @@ def _add_known(known: set[str], text: str | None) -> None:
 register_secret = partial(_add_known, _registered)  # redacts a value from now on
 watch_variable = partial(_add_known, _watched)  # redacts the value of an environment variable
 register_address = partial(_add_known, _addresses)  # redacts user, password and keys in an address
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether a variable or an option of this name holds a secret: one of its words says so."""
+    if _SECRET_NAME.fullmatch(name):
+        return True
+    words = re.split(r"[\W_]+", name.lower())
+    return not _SECRET_WORDS.isdisjoint(words) or (len(words) > 1 and words[-1] in _LAST_SECRET_WORDS)
 
 
 def strip_credentials(address: str) -> str:
@@ -106,7 +120,7 @@ def _read_redactor(_: int) -> Redactor:
     values, addresses = set(_registered), set(_addresses)
     for name in os.environ:
         value = os.environ.get(name, "")
-        if name in _watched or (_SECRET_NAME.fullmatch(name) and not _is_location(value)):
+        if name in _watched or (is_secret_name(name) and not is_location(value)):
             values.add(value)
         if "@" in value and ("//" in value or name.lower().endswith("_proxy")):
             addresses.add(value if "//" in value else f"//{value}")
@@ -114,7 +128,7 @@ def _read_redactor(_: int) -> Redactor:
 
 
 @lru_cache(maxsize=4096)
-def _is_location(value: str) -> bool:
+def is_location(value: str) -> bool:
     """Return whether the value is an address or a path, which messages often contain."""
     top = re.match(r"/[^/]+|~|\.\.?(?=/)", value)
     return bool(re.match(r"\w+://", value)) or (top is not None and os.path.exists(os.path.expanduser(top[0])))

@@ -5,11 +5,17 @@ import gzip
 import json
 import re
 import urllib.parse
+from importlib import import_module
 from pathlib import Path
 
+import dspy
 import pytest
+from dspy.utils.exceptions import LMError
 
+from rsso_dspy.lm import describe_request, digest_value, make_logged
+from rsso_dspy.playing import playing
 from rsso_dspy.redact import redact, redact_json
+from rsso_dspy.store.unit_log import UnitLog
 from tests.live import says
 from tests.provider_formats import Said
 from tests.provider_runs import SHORT
@@ -205,3 +211,195 @@ def test_a_crash_prints_its_traceback_without_keys(rsso, monkeypatch):
     assert "Traceback (most recent call last)" in err
     assert "RuntimeError: after '***'" in err
     assert leaks(Path("/nowhere"), out, err) == []
+
+
+NAMED = [
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "GIGACHAT_CREDENTIALS",
+    "AWS_SECRET_ACCESS_KEY",
+    "OPENAI_API_KEY_2",
+    "APIKEY_OF_MINE",
+    "DB_PWD",
+    "SMTP_PASS",
+    "REGISTRY_AUTH",
+    "GITHUB_PAT",
+    "NPM_TOKENS_CI",
+    "MY_KEYS",
+    "vault_credential",
+    "CI_JOB_JWT",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "DATABASE_PASSWORD",
+    "azure-auth-header",
+    "PASSPHRASE",
+]
+NOT_NAMED = [
+    "PWD",
+    "OLDPWD",
+    "XAUTHORITY",
+    "TOKENIZERS_PARALLELISM",
+    "HISTCONTROL",
+    "PATH",
+    "PATTERN",
+    "KEYBOARD",
+    "COMPASS",
+    "MONKEYS",
+    "AUTHOR",
+    "TOKENIZER",
+    "LESSKEYS",
+    "BYPASS",
+]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_variable_whose_name_has_a_word_for_a_secret_is_struck_out(monkeypatch, name):
+    monkeypatch.setenv(name, KEY)
+    assert redact(f"error: {KEY}") == "error: ***"
+
+
+@pytest.fixture
+def _forgotten(monkeypatch):
+    """What other tests have registered is no secret here, and what is registered here is none later."""
+    module = import_module("rsso_dspy.redact")
+    known = [(names, set(names)) for names in (module._registered, module._watched, module._addresses)]
+    for names, _ in known:
+        names.clear()
+    monkeypatch.setenv("CHANGED", "1")  # a change of the environment makes the filter anew
+    yield
+    for names, before in known:
+        names.update(before)
+
+
+@pytest.mark.parametrize("name", NOT_NAMED)
+@pytest.mark.usefixtures("_forgotten")
+def test_other_variables_are_no_secrets(monkeypatch, name):
+    monkeypatch.setenv(name, KEY)
+    assert redact(f"error: {KEY}") == f"error: {KEY}"
+
+
+def test_what_shells_set_under_such_names_stays_in_ordinary_text(monkeypatch, tmp_path):
+    socket = tmp_path / "agent.123"
+    shell = {"SSH_AUTH_SOCK": str(socket), "AUTH_TYPE": "oauth", "KEYTIMEOUT": "1", "GIT_ASKPASS": "/usr/bin/askpass"}
+    shell |= {"ACTIONS_ID_TOKEN_REQUEST_URL": "https://pipelines.example/x", "MAX_TOKENS": "100000", "GIT_AUTH": "true"}
+    for name, value in shell.items():
+        monkeypatch.setenv(name, value)
+    text = " ".join(shell.values())
+    assert redact(text) == text
+
+
+SECRET = "wJalrXUtnFEMIK7MDENGbPxRfiCYhFxEo2a4Kk9s"
+USER_AND_PASSWORD = "joe:s3cret-Pw9-xy"
+BASIC = base64.b64encode(USER_AND_PASSWORD.encode()).decode()
+PLACES: dict[str, tuple[dict, str]] = {
+    "api_key": ({"api_key": SECRET}, SECRET),
+    "a keyword for a secret": ({"aws_secret_access_key": SECRET}, SECRET),
+    "a keyword of any name": ({"gateway": SECRET}, SECRET),
+    "extra_body": ({"extra_body": {"auth": [{"value": SECRET}]}}, SECRET),
+    "a header": ({"extra_headers": {"X-Gateway": SECRET}}, SECRET),
+    "a bearer": ({"extra_headers": {"Authorization": f"Bearer {SECRET}"}}, SECRET),
+    "a password": ({"extra_headers": {"Authorization": f"Basic {BASIC}"}}, "s3cret-Pw9-xy"),
+    "a list of models": ({"model_list": [{"model": "m", "litellm_params": {"api_key": SECRET}}]}, SECRET),
+    "a service account": ({"vertex_credentials": json.dumps({"private_key": SECRET, "uri": "https://x.y"})}, SECRET),
+    "the headers of a tool": ({"tools": [{"type": "mcp", "headers": {"Authorization": f"Bearer {SECRET}"}}]}, SECRET),
+    "an address": ({"proxy": f"http://joe:{SECRET}@127.0.0.1:9"}, SECRET),
+    "launch_kwargs": ({"launch_kwargs": {"token": SECRET}}, SECRET),
+}
+"""Keywords of a person's own model, and what of them is a secret."""
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.usefixtures("_forgotten")
+def test_what_a_persons_model_sends_as_a_credential_is_known_before_its_first_request(place):
+    keywords, secret = PLACES[place]
+    text = f"refused: {secret}, {json.dumps(secret)}"
+    make_logged(dspy.LM("openai/m", **keywords))
+    assert secret not in redact(text)
+
+
+@pytest.mark.usefixtures("_forgotten")
+def test_what_is_no_credential_stays_in_ordinary_text():
+    schema = {"type": "object", "properties": {"token": {"type": "string", "description": "a name of a thing-or-two"}}}
+    make_logged(
+        dspy.LM(
+            "openai/my-model-7b",
+            stop=["Observation:", "Next-action:"],
+            response_format={"type": "json_schema", "json_schema": {"name": "an-answer", "schema": schema}},
+            extra_body={
+                "chat_template": "{% for message in messages %}",
+                "stop": ["Thought-2:"],
+                "model": "my-model-7b",
+            },
+            custom_llm_provider="openai_like",
+            user="experiment",
+        )
+    )
+    text = "Observation: Next-action: Thought-2: a name of a thing-or-two an-answer my-model-7b openai_like experiment"
+    assert redact(text) == text
+
+
+def describe(lm: dspy.LM, **kwargs: object) -> dict:
+    return describe_request(lm, "hi", None, kwargs)["parameters"]
+
+
+def test_a_request_is_logged_by_what_answers_depend_on_and_digests_of_the_rest():
+    lm = dspy.LM(
+        "openai/m", api_key=KEY, api_base="http://127.0.0.1:9/v1", timeout=5, temperature=0.5, top_p=0.9, stop=["x"],
+        extra_headers={"X-Key": SECRET}, extra_body={"token": SECRET}, aws_secret_access_key=SECRET,
+    )  # fmt: skip
+    assert describe(lm, max_tokens=7, cache=False, rollout_id=3, user="joe") == {
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "stop": ["x"],
+        "max_tokens": 7,
+        "aws_secret_access_key": "digest:c7b1cb087abda0a6",
+        "extra_body": "digest:f02e99fa6687d339",
+        "user": "digest:de939d6885bda9de",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other"),
+    [
+        ("user", "joe", "ann"),
+        ("extra_body", {"min_p": 0.1}, {"min_p": 0.2}),
+        ("metadata", {"a": 1, "b": 2}, {"a": 1, "b": 3}),
+    ],
+)
+def test_digests_tell_requests_apart_and_depend_on_nothing_else(name, one, other):
+    digest = digest_value(name, one)
+    again = json.loads(json.dumps(one))
+    if isinstance(again, dict):
+        again = dict(reversed(again.items()))
+    assert re.fullmatch("digest:[0-9a-f]{16}", digest)
+    assert digest_value(name, again) == digest
+    assert digest_value(name, other) != digest
+    assert digest_value(f"{name}_2", one) != digest
+
+
+def test_a_digest_does_not_depend_on_where_an_object_lies_in_memory():
+    def fetch_token() -> str:
+        return SECRET
+
+    first, second = (describe(dspy.LM("openai/m", azure_ad_token_provider=f)) for f in (fetch_token, fetch_token))
+    assert first == second
+    objects = [describe(dspy.LM("openai/m", session=type("Session", (), {})())) for _ in range(2)]
+    assert objects[0] == objects[1]
+
+
+@pytest.mark.parametrize("way", ["model", "call"])
+@pytest.mark.usefixtures("_forgotten")
+def test_a_secret_of_a_persons_model_is_in_no_log_and_no_error(live, way):
+    given = {"extra_body": {"token": SECRET}, "aws_secret_access_key": SECRET}
+    text: list[str] = []
+    log = UnitLog(write=text.append, whole=True)
+    error = {"type": "invalid_request_error", "message": f"refused: {KEY} {SECRET}"}
+    with provider(lambda _: (400, {"error": error})) as served:
+        on_model = given if way == "model" else {}
+        usual = {"api_base": served.url, "api_key": KEY, "num_retries": 0, "cache": False, "timeout": 20}
+        lm = dspy.LM("openai/m", **usual, **on_model)
+        program = dspy.Predict("question -> answer", **({} if way == "model" else given))
+        with live.activate_for_user(), playing(calls=log), dspy.context(lm=lm), pytest.raises(LMError) as raised:
+            program(question="sky?")
+        assert SECRET in str(served.requests)
+    assert "".join(text).count('"aws_secret_access_key": "digest:') == 1
+    assert leaks(Path("/nowhere"), str(raised.value), *text) == []
+    assert leaks(Path("/nowhere"), str(raised.value), *text, key=SECRET) == []

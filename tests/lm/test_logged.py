@@ -8,13 +8,14 @@ import dspy
 import pytest
 from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.utils.callback import BaseCallback
+from dspy.utils.exceptions import LMError
 
 from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.errors import Stopped
 from rsso_dspy.playing import playing
 from rsso_dspy.store.unit_log import UnitLog
 from tests.provider_formats import Said
-from tests.provider_server import provider
+from tests.provider_server import provider, replying
 
 KEY = "k-0123456789abcdef"
 CHAT = "[[ ## answer ## ]]\nblue\n\n[[ ## completed ## ]]"
@@ -121,3 +122,17 @@ def test_a_copy_of_a_model_is_given_again_from_the_log_with_the_server_gone(live
             dspy.Predict("question -> answer")(question="sea?")
     assert usage.get_total_tokens()["openai/m"]["prompt_tokens"] == 12
     assert len(served.requests) == 1
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of LiteLLM, when it is imported
+def test_no_request_of_a_persons_model_follows_a_redirect(live):
+    with provider(lambda _: Said(CHAT)) as elsewhere:
+
+        def redirect(path, headers, body):  # noqa: ARG001
+            return 307, {"Location": elsewhere.root + path}, b""
+
+        with replying(redirect) as url:
+            lm = dspy.LM("hosted_vllm/m", api_base=f"{url}/v1", api_key=KEY, cache=False, num_retries=0, timeout=20)
+            with pytest.raises(LMError):
+                ask(live, lm.copy(extra_body={"min_p": 0.1}))
+    assert elsewhere.requests == []
