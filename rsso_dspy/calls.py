@@ -368,7 +368,8 @@ def encode_message(texts: TextTable, message: Mapping[str, Any], add: bool) -> l
         content = texts.encode(content, add)
         if content is None:
             return None
-    return [message.get("role"), content, more] if more else [message.get("role"), content]
+    role = str(message.get("role") or "")
+    return [role, content, more] if more else [role, content]
 
 
 class RecordedCalls:

@@ -271,7 +271,7 @@ class MessageChecker:
             if not isinstance(message, list) or not 2 <= len(message) <= 3:
                 raise WrongLine("has a message without a role and a content")
             role, content, *more = message
-            if not isinstance(role, str | None) or not all(isinstance(fields, dict) for fields in more):
+            if not isinstance(role, str) or not all(isinstance(fields, dict) for fields in more):
                 raise WrongLine("has a message whose role is no text, or whose further fields are no mapping")
             if isinstance(content, str):
                 self._check_text(content, count)

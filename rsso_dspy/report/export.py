@@ -183,7 +183,8 @@ def _name_file(arm: str) -> str:
 
 
 def _build_log(spec: dict[str, Any], records: Sequence[UnitRecord], seeds: Sequence[int]) -> bytes:
-    samples = [_build_sample(record, seeds.index(record.seed) + 1) for record in records]
+    strike = make_redactor()
+    samples = [clean_value(_build_sample(record, seeds.index(record.seed) + 1), strike) for record in records]
     files: dict[str, Any] = {f"samples/{each['id']}_epoch_{each['epoch']}.json": each for each in samples}
     files["summaries.json"] = [_summarize_sample(sample) for sample in samples]
     files["header.json"] = {
@@ -194,7 +195,7 @@ def _build_log(spec: dict[str, Any], records: Sequence[UnitRecord], seeds: Seque
         "results": _build_results(records),
         "stats": {"started_at": spec["created"], "completed_at": spec["created"], "model_usage": _sum_usage(records)},
     }
-    content, strike = io.BytesIO(), make_redactor()
+    content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as log:
         for name, data in files.items():
             text = json.dumps(clean_value(data, strike), ensure_ascii=False, allow_nan=False)
