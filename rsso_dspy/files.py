@@ -145,6 +145,8 @@ def find_packed(path: Path) -> Path | None:
 def open_regular(path: Path) -> Iterator[BinaryIO]:
     """Open a regular file to read it, or a link to one, without waiting for another process. Raises `DamagedFile` for
     anything else that has this name, and `OSError`."""
+    if "\0" in str(path):
+        raise DamagedFile(ascii(str(path)), "no file has such a name")
     if (why := name_other_kind(os.stat(path).st_mode)) is not None:  # opening a device may do something already
         raise DamagedFile(path, why)
     number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))

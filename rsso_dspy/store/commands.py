@@ -122,10 +122,12 @@ def read_given(store: Store) -> dict[str, str]:
 
 
 def extract_given(store: Store, folder: Path) -> list[Path]:
+    """Write the copies of the input files of a run into a folder. Raises `UsageError` for a name that leads
+    out of it."""
     texts = {folder / name: text for name, text in read_given(store).items()}
     for path, text in texts.items():
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise UsageError(f"{store.folder / RUN_FILE} is damaged: it was given a file called {path}")
+        if "\0" in str(path) or not path.resolve().is_relative_to(folder.resolve()):
+            raise UsageError(f"{store.folder / RUN_FILE} is damaged: it was given a file called {str(path)!a}")
         atomic_write_text(path, text)
     return list(texts)
 

@@ -211,6 +211,21 @@ def test_a_value_of_another_type_in_the_file_of_a_run_is_named(run, rsso, name):
         Store(run).read_file()
 
 
+@pytest.mark.parametrize("name", ["../x", "/x", "a\0b", ""])
+def test_a_copy_that_leads_out_of_its_folder_is_not_written(run, rsso, name):
+    data = json.loads((run / "run.json").read_text())
+    data["given"][name] = "x"
+    (run / "run.json").write_text(json.dumps(data))
+    code, out, err = rsso("run", "--replay", "run", "--dry-run")
+    assert code == 2
+    assert "Traceback" not in out + err
+
+
+def test_no_file_has_a_name_with_a_null_byte(tmp_path):
+    with pytest.raises(DamagedFile, match="no file has such a name"):
+        read_text(tmp_path / "a\0b")
+
+
 def test_a_shard_that_is_none_is_named(run, rsso):
     data = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps({**data, "shards": ["many"]}))
