@@ -65,15 +65,16 @@ class PageMeasurement:
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("run", nargs="?", type=Path, help="folder of a run; four units are played without one")
+    parser.add_argument("--variants", default=",".join(KEYS), help="what is played without a folder")
     parser.add_argument("--trials", type=int, nargs="+", default=[1000, 3280])
     parser.add_argument("--rounds", type=int, default=5)
-    given = parse_options(parser, trials=[12], rounds=1)
+    given = parse_options(parser, variants="lifespan-longest-lived::98", trials=[12], rounds=1)
     if find_browser() is None or find_spec("playwright") is None:
         exit_lacking("playwright, and chromium or google-chrome on PATH")
     print_head("trials", "units", "page, MB", "run, MB", "build, s", "memory, MB", "first paint, ms", "by address",
                "by click")  # fmt: skip
     with TemporaryDirectory() as folder:
-        source = given.run or play_small_run(Path(folder) / "run")
+        source = given.run or play_small_run(Path(folder) / "run", given.variants.split(","))
         measured = [measure_page(source, Path(folder) / "page.html", trials, given.rounds) for trials in given.trials]
     first = measured[0]
     result = {
@@ -86,12 +87,12 @@ def main() -> None:
     print(json.dumps(result))
 
 
-def play_small_run(folder: Path) -> Path:
+def play_small_run(folder: Path, keys: Sequence[str]) -> Path:
     """A small run of rsso on the embedded backend."""
     store = Store(folder)
     store.open({"benchmark": "report_page"}, {"rsso": "zero-shot"})
     with session(load_config(overrides=["embedder.model=hash", "protocol.preset=sso-adapt/2-cap60"])) as live:
-        for key in KEYS:
+        for key in keys:
             variant = live.runtime.variant(key)
             about = {"protocol": "sso-adapt/2-cap60", "program": "zero-shot", "backend": "embedded", "rule_based": True}
             about |= {"arm": "rsso", "method": "rsso", "model": "embedded/explorer", "seed": 0, "budget": 60}
