@@ -197,7 +197,9 @@ def test_what_means_harm_is_shown_and_does_none(visit):
     at_address(page, evil_address())
     page.reload()
     at_step(page, 1, of=2)
-    seen = MARKUP.replace("\0", "\ufffd").replace("\ud800", "\ufffd")
+    seen = MARKUP
+    for unseen in ("\0", "\ud800", "\u2028"):
+        seen = seen.replace(unseen, "\ufffd")
     regions = [f".region.r-{name} pre" for name in ("task", "skills", "other", "progress")]
     for part in (*regions, ".answer pre", ".answer code >> nth=0"):
         assert page.locator(part).text_content() == seen, part
