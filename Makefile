@@ -12,7 +12,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 RECORDED := examples/recorded/babyai-2x2
 HELPED   := OpenRedBlueDoorsDebug::1234,OpenRedBlueDoorsDebug::1235,OpenRedBlueDoorsDebug::1236,OpenRedBlueDoorsDebug::1237
 MISLED   := OpenDoorLoc::1234,OpenDoorLoc::1235,OpenDoorLoc::1236,OpenDoorLoc::1237
-RULES    := --protocol adapt/3 --set protocol.trials=3 --set protocol.steps=20
+RULES    := --protocol adapt/4 --set protocol.trials=3 --set protocol.steps=20
 
 .PHONY: demo test lint docs install install-demo clean
 

@@ -32,7 +32,7 @@ GAMES = 2
 """Training games of each task type."""
 SLIPS = 0.3
 """Share of actions before which something goes wrong."""
-SETTINGS = ("benchmark=alfworld", "protocol.preset=sso-adapt/2-cap60", "embedder.model=hash")
+SETTINGS = ("benchmark=alfworld", "protocol.preset=sso-adapt/3-cap60", "embedder.model=hash")
 
 
 def make_slips(path: Sequence[str], draw: random.Random) -> Iterator[str]:

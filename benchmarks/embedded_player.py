@@ -19,7 +19,7 @@ VARIANTS = (
     *("inclined-plane-determine-angle::85", "inclined-plane-determine-angle::89", "grow-plant::62", "grow-plant::65"),
     *("identify-life-stages-1::6", "identify-life-stages-1::7"),
 )
-SETTINGS = ("protocol.preset=adapt/3-cap60", "protocol.trials=3", "embedder.model=hash")
+SETTINGS = ("protocol.preset=adapt/4-cap60", "protocol.trials=3", "embedder.model=hash")
 
 
 def main() -> None:

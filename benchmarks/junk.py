@@ -121,7 +121,7 @@ def compile_placebos(given: argparse.Namespace) -> dict[str, int]:
     counts = {"confirmed": 0, "unconfirmed": 0, "not better": 0}
     tasks = given.tasks.split(",") if given.tasks else None
     for seed in range(given.real):
-        config = load_config(overrides=[f"seed={seed}", "protocol.preset=sso-adapt/2-cap60"])
+        config = load_config(overrides=[f"seed={seed}", "protocol.preset=sso-adapt/3-cap60"])
         with session(config, jobs=given.jobs) as live:
             calibration = draw_calibration(given.calib, tasks, seed, config.simplification)
             options = CompileOptions(steps=given.steps)

@@ -91,10 +91,10 @@ def play_small_run(folder: Path, keys: Sequence[str]) -> Path:
     """A small run of rsso on the embedded backend."""
     store = Store(folder)
     store.open({"benchmark": "report_page"}, {"rsso": "zero-shot"})
-    with session(load_config(overrides=["embedder.model=hash", "protocol.preset=sso-adapt/2-cap60"])) as live:
+    with session(load_config(overrides=["embedder.model=hash", "protocol.preset=sso-adapt/3-cap60"])) as live:
         for key in keys:
             variant = live.runtime.variant(key)
-            about = {"protocol": "sso-adapt/2-cap60", "program": "zero-shot", "backend": "embedded", "rule_based": True}
+            about = {"protocol": "sso-adapt/3-cap60", "program": "zero-shot", "backend": "embedded", "rule_based": True}
             about |= {"arm": "rsso", "method": "rsso", "model": "embedded/explorer", "seed": 0, "budget": 60}
             record = UnitRecord(**about, trials=(), variant=variant, trials_allowed=3)
             log = store.open_log(record)

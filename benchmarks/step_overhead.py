@@ -43,7 +43,7 @@ from rsso_dspy.store.unit_log import UnitLog
 TARGET = 5.0
 """Milliseconds of CPU time a step."""
 
-SETTINGS = ["protocol.preset=sso-adapt/2-cap60", "protocol.stop_on_success=false"]
+SETTINGS = ["protocol.preset=sso-adapt/3-cap60", "protocol.stop_on_success=false"]
 TASKS = ("boil", "find-plant")
 
 APART = ("simulator", "model", "embedding")

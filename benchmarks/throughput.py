@@ -36,7 +36,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.sessions import Session, session
 
 METHOD = "rsso"
-SETTINGS = ["protocol.preset=sso-adapt/2-cap60", "protocol.trials=3", "protocol.stop_on_success=false"]
+SETTINGS = ["protocol.preset=sso-adapt/3-cap60", "protocol.trials=3", "protocol.stop_on_success=false"]
 
 ALONE = 100
 """Answers of the one job before its window."""

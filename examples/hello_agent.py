@@ -33,6 +33,6 @@ class BestSoFar(Memory):
 add_method(Method("hello", "sso", ("best",), source="this file"), best=BestSoFar)
 
 if __name__ == "__main__":
-    with rsso_dspy.session(load_config(overrides=["protocol.preset=sso-adapt/2"])):
+    with rsso_dspy.session(load_config(overrides=["protocol.preset=sso-adapt/3"])):
         for name in ("react-sso", "hello"):  # equal retries, and the same with the memory
             print(rsso_dspy.Agent(name)(variant="inclined-plane-determine-angle::72", trials=2))

@@ -15,7 +15,7 @@ from rsso_dspy.config import load_config
 
 VARIANTS = ("lifespan-shortest-lived::62", "lifespan-shortest-lived::63", "lifespan-longest-lived::62")
 CONTROL, LEARNER = "react", "reflexion"
-SETTINGS = ("protocol.preset=adapt/3", "protocol.steps=20")
+SETTINGS = ("protocol.preset=adapt/4", "protocol.steps=20")
 
 
 def main() -> None:

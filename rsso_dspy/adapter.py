@@ -22,19 +22,20 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import dspy
 import json_repair
-from dspy.adapters.utils import annotation_allows_none, parse_value, serialize_for_json
+from dspy.adapters.utils import annotation_allows_none, parse_value
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 
 from rsso_dspy.playing import get_playing
-from rsso_dspy.regions import PRESENT, join_items, list_items
+from rsso_dspy.regions import list_items
+from rsso_dspy.signatures.texts import label, read_description, show, show_field
 
 __all__ = ["ChatAdapter", "JSONAdapter"]
 
 Fields = dict[str, Any]
 Signature = type[dspy.Signature]
 
-OPTIONAL = {"thought": "", "reasoning": "", "subgoal": "none", "what_went_wrong": ""}
+OPTIONAL = {"thought": "", "reasoning": "", "subgoal": "none", "mistakes": ""}
 """Output fields that an answer may lack, with their defaults, because they decide nothing."""
 SAID = "said"
 """Key of a turn and of a prediction with a history: what the model answered, word for word."""
@@ -43,35 +44,11 @@ SAID = "said"
 # What is sent.
 
 
-def label(name: str) -> str:
-    """Return a field's name as it is shown: `possible_actions` as "Possible actions"."""
-    words = name.replace("_", " ").strip()
-    return words[:1].upper() + words[1:]
-
-
-def show(value: Any) -> str:
-    """Return a value as text: an object in one line, a label ahead of each of its fields."""
-    if value in (None, [], (), {}) or isinstance(value, str | int | float):
-        return "" if value in (None, [], (), {}) else str(value)
-    if isinstance(value, BaseModel | Mapping):
-        fields = value.model_dump() if isinstance(value, BaseModel) else value
-        parts = [f"{label(str(name))}: {text}" for name, each in fields.items() if (text := show(each))]
-        return " ".join(part if part.endswith((".", "!", "?")) else f"{part};" for part in parts).removesuffix(";")
-    if isinstance(value, list | tuple):
-        objects = any(isinstance(item, BaseModel | Mapping) for item in value)
-        return (list_items if objects else join_items)([show(item) for item in value])
-    return json.dumps(serialize_for_json(value))
-
-
 def _list_asked(signature: Signature) -> Fields:
     """Return the outputs that are asked for: at least the last."""
     fields = signature.output_fields
     asked = {name: field for name, field in fields.items() if name not in get_playing().unasked}
     return asked or dict([*fields.items()][-1:])
-
-
-def _show_field(name: str, text: str) -> str:
-    return f"{name}:\n{text}" if "\n" in text or text.startswith("- ") else f"{name}: {text}"
 
 
 def _join_blocks(blocks: Sequence[str]) -> str:
@@ -82,27 +59,53 @@ def _join_blocks(blocks: Sequence[str]) -> str:
     return text
 
 
-def _read_description(name: str, field: Any) -> str:
-    told = ((field.json_schema_extra or {}).get("desc") or "").strip()
-    return "" if told == f"${{{name}}}" else told
-
-
 class ChatAdapter(dspy.Adapter):
-    """Labels and plain text. One output is the whole answer; several stand behind their labels, one a line."""
+    """Labels and plain text. One output is the whole answer; several stand behind their labels, one a line.
 
-    unread: str | None = None
-    """While an answer is asked for once more: the one that could not be read."""
+    What cannot be read, or was cut off by the limit of tokens, is asked for once more in the same conversation, if
+    `backends.NAME.ask_again` allows it."""
 
-    def __call__(self, lm: dspy.BaseLM, lm_kwargs: Fields, *asked: Any, **named: Any) -> list[Fields]:
-        """As DSPy's; asks once more in the same conversation, if `backends.NAME.ask_again` allows it."""
+    rejected: str | None = None
+    """While an answer is asked for once more: the one that could not be used."""
+    request: str = ""
+    """What is said of it."""
+    written: str = ""
+    """The text of the last answer."""
+
+    def __call__(self, lm: dspy.BaseLM, lm_kwargs: Fields, *inputs: Any, **named: Any) -> list[Fields]:
+        """As DSPy's."""
+        first = copy(self)  # an adapter serves many threads, and a call notes its answer
+        asks_again = getattr(lm, "asks_again", True)
+        ledger = get_playing().ledger
         try:
-            return super().__call__(lm, lm_kwargs, *asked, **named)
+            fields = first._ask(lm, lm_kwargs, *inputs, **named)
         except AdapterParseError as error:
-            if not getattr(lm, "asks_again", True):
+            if not asks_again:
                 raise
-            again = copy(self)
-            again.unread = error.lm_response or ""
-        return super(ChatAdapter, again).__call__(lm, lm_kwargs, *asked, **named)
+            written = error.lm_response or ""
+            request = _request_readable(error.signature)
+            if ledger is not None and ledger.was_cut and request == REQUEST_FORM:
+                request = request_shorter(written)
+            return first._repeat(written, request)._ask(lm, lm_kwargs, *inputs, **named)
+
+        if not asks_again or ledger is None or not ledger.was_cut or not _is_cut_short(first.written, fields[0]):
+            return fields
+        try:
+            second = first._repeat(first.written, request_shorter(first.written))
+            return second._ask(lm, lm_kwargs, *inputs, **named)
+        except AdapterParseError:
+            ledger.was_cut = True  # as the answer is that is taken
+            return fields
+
+    def _ask(self, *inputs: Any, **named: Any) -> list[Fields]:
+        return super().__call__(*inputs, **named)
+
+    def _repeat(self, rejected: str, request: str) -> "ChatAdapter":
+        """Return an adapter that asks the same once more, below an answer and a request."""
+        again = copy(self)
+        again.rejected = rejected
+        again.request = request
+        return again
 
     def _call_preprocess(self, lm: dspy.BaseLM, lm_kwargs: Fields, signature: Signature, inputs: Fields) -> Signature:
         rollout, usual = get_playing().rollout, getattr(lm, "kwargs", {}).get("temperature")
@@ -118,6 +121,7 @@ class ChatAdapter(dspy.Adapter):
         parts: list[Any] = [output if isinstance(output, dict) else {"text": output} for output in outputs]
         if not all(part.get("text") or part.get("tool_calls") for part in parts):
             raise AdapterParseError(type(self).__name__, original_signature, "", "The answer is empty.")
+        self.written = parts[0].get("text") or ""
         values: list[Fields] = super()._call_postprocess(processed_signature, original_signature, outputs, *rest)
         for value, part in zip(values, parts, strict=True):
             unasked = original_signature.output_fields.keys() - _list_asked(original_signature).keys()
@@ -129,7 +133,6 @@ class ChatAdapter(dspy.Adapter):
     def format(self, signature: Signature, demos: list[Fields], inputs: Fields) -> list[Fields]:
         parts = [textwrap.dedent(signature.instructions).strip(), self.tell_form(signature)]
         given = [name for name in signature.input_fields if name != self._get_history_field_name(signature)]
-        parts += self._list_inputs(signature, [name for name in given if name in get_playing().in_system], inputs)
         answered = [(demo, said) for demo in demos if (said := self.tell_answer(signature, demo))]
         for number, (demo, said) in enumerate(answered, 1):  # those of a training set have no answer
             shown = _join_blocks(self._list_inputs(signature, given, demo))
@@ -145,62 +148,64 @@ class ChatAdapter(dspy.Adapter):
 
     def _list_messages(self, signature: Signature, inputs: Fields) -> Iterator[tuple[str, str]]:
         """Yield role and text of each message after the system's; texts may be empty."""
-        name, placed = self._get_history_field_name(signature), get_playing().in_system
-        names = [field for field in signature.input_fields if field not in placed]
-        once, each = (names[: names.index(name)], names[names.index(name) + 1 :]) if name else (names, [])
-        history = inputs.get(name or "")
-        turns = (history.get("messages") if isinstance(history, Mapping) else getattr(history, "messages", None)) or ()
-        tell = self.tell_answer
-        talk = [(self._list_inputs(signature, each, turn), turn.get(SAID, tell(signature, turn))) for turn in turns]
-        if talk and get_playing().layout == "paper":
-            ahead = [*once, *(field for field in each if field not in PRESENT)]
-            past = "\n\n".join(filter(None, chain(*((_join_blocks(given), said) for given, said in talk))))
-            opening = [*self._list_inputs(signature, ahead, inputs), _show_field(label(name or ""), past)]
-            talk, each = [], [field for field in each if field in PRESENT]
-        else:
-            opening = self._list_inputs(signature, once, inputs)
-        for given, said in talk:
-            yield "user", _join_blocks([*opening, *given])
-            yield "assistant", said or ""
-            opening = []
-        yield "user", _join_blocks([*opening, *self._list_inputs(signature, each, inputs)])
-        if self.unread is not None:
-            yield "assistant", self.unread.strip()
-            kinds = _list_kinds(_list_asked(signature))
-            required = [field.replace("_", " ") for field, kind in kinds.items() if not kind.optional]
-            again = f"No {required[0]} could be read from that. Answer with the {required[0]} alone."
-            yield "user", again if len(required) == 1 else "That could not be read. Answer again in the form asked for."
+        opening, in_each_turn = self._split_inputs(signature)
+        blocks = self._list_inputs(signature, opening, inputs)
+        for turn in self._list_turns(signature, inputs):
+            yield "user", _join_blocks([*blocks, *self._list_inputs(signature, in_each_turn, turn)])
+            yield "assistant", turn.get(SAID, self.tell_answer(signature, turn)) or ""
+            blocks = []
+        yield "user", _join_blocks([*blocks, *self._list_inputs(signature, in_each_turn, inputs)])
+        if self.rejected is not None:
+            yield "assistant", self.rejected.strip()
+            yield "user", self.request
+
+    def _split_inputs(self, signature: Signature) -> tuple[list[str], list[str]]:
+        """Return the inputs that are said once, ahead of the history, and those that stand in every turn."""
+        names = list(signature.input_fields)
+        history = self._get_history_field_name(signature)
+        if history is None:
+            return names, []
+        place = names.index(history)
+        return names[:place], names[place + 1 :]
+
+    def _list_turns(self, signature: Signature, inputs: Fields) -> Sequence[Fields]:
+        history = inputs.get(self._get_history_field_name(signature) or "")
+        if isinstance(history, Mapping):
+            return history.get("messages") or ()
+        return getattr(history, "messages", None) or ()
 
     def _list_inputs(self, signature: Signature, names: Collection[str], values: Mapping[str, Any]) -> list[str]:
         blocks = []
         for name in names:
-            told = _read_description(name, signature.input_fields[name])
-            if (text := show(values.get(name))).strip():
-                blocks.append(_show_field(f"{label(name)} ({told})" if told else label(name), text))
+            description = read_description(name, signature.input_fields[name])
+            if text := show_field(name, values.get(name), description):
+                blocks.append(text)
         return blocks
 
     def tell_answer(self, signature: Signature, outputs: Fields) -> str:
-        blocks, asked = [], _list_asked(signature)
+        asked = _list_asked(signature)
+        blocks = []
         for name in asked:
-            text = show(value := outputs.get(name))
+            value = outputs.get(name)
             if isinstance(value, list | tuple):
-                text = list_items([show(item) for item in value]) or "none"
-            if text.strip():
-                blocks.append(text if len(asked) == 1 else _show_field(label(name), text))
+                value = list_items([show(item) for item in value]) or "none"
+            if show(value).strip():
+                blocks.append(show(value) if len(asked) == 1 else show_field(name, value))
         return "\n".join(blocks)
 
     @staticmethod
     def tell_form(signature: Signature) -> str:
-        outputs = {name: (_read_description(name, field), field) for name, field in _list_asked(signature).items()}
+        """The request for the answer. Of several outputs a sentence each says what they are, and the form has their
+        labels alone: a small model copies whatever stands behind a label."""
+        outputs = _list_asked(signature)
         if len(outputs) == 1:
-            ((name, (told, field)),) = outputs.items()
-            form = _tell_kind(field.annotation, "one a line", "one a line, each in the form `{}`")
-            words = ": ".join(filter(None, (", ".join(filter(None, (f"{name.replace('_', ' ')} alone", form))), told)))
-            return f"Answer with the {words.removesuffix('.')}."
-        lines = ["Answer in this form:"]
-        for name, (told, field) in outputs.items():
-            form = _tell_kind(field.annotation, 'one a line, each after "- "', "one a line, each in the form `- {}`")
-            lines.append(f"{label(name)}: {': '.join(filter(None, (form, told))) or '...'}")
+            ((name, field),) = outputs.items()
+            return _request_alone(name, field)
+        lines = _describe_outputs(outputs)
+        lines.append("Answer in this form:")
+        for name, field in outputs.items():
+            item = _show_item(field.annotation)
+            lines.append(f"{label(name)}:\n- {item}" if item else f"{label(name)}: {_tell_kind(field) or '...'}")
         return "\n".join(lines)
 
     def parse(self, signature: Signature, completion: str) -> Fields:
@@ -225,27 +230,79 @@ class JSONAdapter(ChatAdapter):
 
     @staticmethod
     def tell_form(signature: Signature) -> str:
-        lines = ["Answer with one JSON object that has these keys:"]
-        for name, field in _list_asked(signature).items():
-            form = _tell_kind(field.annotation, "a list", "a list of objects in the form `{}`", as_json=True)
-            told = (form or "text", _read_description(name, field))
-            lines.append(f'"{name}": {": ".join(filter(None, told))}')
-        return "\n".join(lines)
+        outputs = _list_asked(signature)
+        form = {}
+        for name, field in outputs.items():
+            item = _show_item(field.annotation, as_json=True)
+            form[name] = [item] if item else _tell_kind(field) or "..."
+        shown = json.dumps(form, ensure_ascii=False)
+        return "\n".join([*_describe_outputs(outputs), "Answer with one JSON object in this form:", shown])
 
 
-def _tell_kind(annotation: Any, of_texts: str, of_objects: str, as_json: bool = False) -> str:
+def _request_alone(name: str, field: Any) -> str:
+    request = f"Answer with the {name.replace('_', ' ')} alone"
+    item = _show_item(field.annotation)
+    if item == "...":
+        request += ", one a line"
+    elif item:
+        request += f", one a line, each in the form `{item}`"
+    elif kind := _tell_kind(field):
+        request += f", {kind}"
+    if description := read_description(name, field):
+        request += f": {description}"
+    return f"{request.removesuffix('.')}."
+
+
+def _describe_outputs(outputs: Fields) -> list[str]:
+    """Return a sentence on each output that has a description."""
+    sentences = []
+    for name, field in outputs.items():
+        if description := read_description(name, field):
+            verb = "are" if get_origin(_unwrap(field.annotation)) is list or name.endswith("s") else "is"
+            sentences.append(f"The {name.replace('_', ' ')} {verb} {description.removesuffix('.')}.")
+    return sentences
+
+
+def _show_item(annotation: Any, as_json: bool = False) -> Any:
+    """Return how an item of a list looks, as a text or for JSON; an empty text for what is no list."""
     core = _unwrap(annotation)
-    if get_origin(core) is list:
-        item = (get_args(core) or (str,))[0]
-        if not hasattr(item, "model_fields"):
-            return of_texts
-        shown = {name: _tell_kind(field.annotation, "...", "...") or "..." for name, field in item.model_fields.items()}
-        if as_json:
-            return of_objects.format("{" + ", ".join(f'"{name}": {told}' for name, told in shown.items()) + "}")
-        return of_objects.format(" ".join(f"{label(name)}: {told}" for name, told in shown.items()))
+    if get_origin(core) is not list:
+        return ""
+    item = (get_args(core) or (str,))[0]
+    if not hasattr(item, "model_fields"):
+        return "..."
+    shown = {name: _tell_kind(field) or "..." for name, field in item.model_fields.items()}
+    return shown if as_json else " ".join(f"{label(name)}: {kind}" for name, kind in shown.items())
+
+
+def _tell_kind(field: Any) -> str:
+    """Return what a value looks like that is neither a text nor a list."""
+    core = _unwrap(field.annotation)
     if get_origin(core) is Literal:
         return "/".join(map(str, get_args(core)))
     return {int: "a whole number", float: "a number", bool: "true or false"}.get(core, "")
+
+
+REQUEST_FORM = "That could not be read. Answer again in the form asked for."
+
+
+def _request_readable(signature: Signature) -> str:
+    kinds = _list_kinds(_list_asked(signature))
+    required = [name.replace("_", " ") for name, kind in kinds.items() if not kind.optional]
+    if len(required) > 1:
+        return REQUEST_FORM
+    return f"No {required[0]} could be read from that. Answer with the {required[0]} alone."
+
+
+def request_shorter(written: str) -> str:
+    """Return what is said of an answer that the limit of tokens cut off."""
+    return f"That was too long and was cut off. Answer again, in at most {max(10, len(written.split()) // 2)} words."
+
+
+def _is_cut_short(written: str, fields: Fields) -> bool:
+    """Whether an answer that was cut off lost a part: not where it had gone on behind the action."""
+    action = fields.get("action")
+    return not isinstance(action, str) or "\n" not in written[written.find(action) + len(action) :].strip(" \t")
 
 
 # What is read.
@@ -255,7 +312,7 @@ SYNONYMS = {
     "subgoal": "current_subgoal|chosen_subgoal",
     "action": "next_action|command",
     "target": "target_state",
-    "what_went_wrong": "mistakes",
+    "mistakes": "what_went_wrong|mistake",
     "mistake": "error|problem|wrong|what_went_wrong",
     "solution": "instead|fix|correct|correction|what_to_do_instead",
 }
@@ -313,7 +370,7 @@ def _list_kinds(fields: Mapping[str, Any]) -> dict[str, Kind]:
         default = None if field.is_required() else field.get_default(call_default_factory=True)
         if not optional and name in OPTIONAL and field.annotation is str:
             optional, default = True, OPTIONAL[name]
-        told = _read_description(name, field) if field.json_schema_extra else "one"
+        told = read_description(name, field) if field.json_schema_extra else "one"
         kinds[name] = Kind(_unwrap(field.annotation), told or "one action" * (name == "action"), optional, default)
     if kinds and all(kind.optional for kind in kinds.values()):
         kinds[name] = kinds[name]._replace(optional=False)
@@ -485,7 +542,7 @@ def _find_rows(text: str, fields: tuple[str, ...], pattern: str) -> tuple[list[F
 def _convert(said: Any, kind: Any, told: str = "") -> Any:
     """Convert whatever a model wrote for a field to the field's type; None if it is missing or unclear."""
     if isinstance(said, str):
-        said = _strip_marks(said)
+        said = _cut_echo(_strip_marks(said), told)
         bare = said.strip("[]()`\"'*, ")
         if PLACEHOLDER.fullmatch(bare) or (" " in bare and told.startswith(bare)):
             return None
@@ -506,6 +563,13 @@ def _convert(said: Any, kind: Any, told: str = "") -> Any:
         return None if said in (None, "") else parse_value(said, kind)
     except Exception:  # json_repair and pydantic, on anything a model may say
         return None
+
+
+def _cut_echo(text: str, description: str) -> str:
+    """Return the text without the field's description at its beginning, which small models copy into their answers."""
+    if len(description.split()) < FEWEST_WORDS or not text.lower().startswith(description.lower()):
+        return text
+    return text[len(description) :].lstrip(" \t\n.:;,-–—")
 
 
 def _convert_text(said: Any, told: str) -> str | None:

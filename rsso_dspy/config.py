@@ -195,10 +195,10 @@ class EnvironmentConfig(Section):
 class ProtocolConfig(Section):
     """How to play held-out variants. What is left out is the preset's; every other setting becomes part of its id."""
 
-    preset: str = "adapt/3"
-    """`adapt/3` (the paper's rules; shows all actions and the whole room), `sso-adapt/2` (the paper's rules; shows what
-    the SSO code shows), `release` (the SSO code's choices); `adapt/3-cap60` and `sso-adapt/2-cap60` have at most 60
-    steps. `omnireflect/2`, `agentboard/2` and `reflexion/2` are the rules of these projects on their benchmarks."""
+    preset: str = "adapt/4"
+    """`adapt/4` (the paper's rules; shows all actions and the whole room), `sso-adapt/3` (the paper's rules; shows what
+    the SSO code shows), `release/2` (the SSO code's choices); `adapt/4-cap60` and `sso-adapt/3-cap60` have at most 60
+    steps. `omnireflect/3`, `agentboard/3` and `reflexion/3` are the rules of these projects on their benchmarks."""
     trials: Trials | None = None
     """Trials per variant."""
     steps: Count | None = None
@@ -206,17 +206,17 @@ class ProtocolConfig(Section):
     demonstrations: int | None = Field(None, ge=0, le=20)
     """Solved training variants of the task type shown to the actor, if the benchmark knows solutions."""
     demonstration_thoughts: bool | None = None
-    """Whether thoughts stand in these: at the beginning, and after each action that earned points. Default: no."""
+    """Whether a thought stands ahead of each action of these. Default: where the actor is asked for thoughts."""
     retry_temperature: Temperature | None = None
     """Temperature of the actor from the second trial of a variant on. Default: 0.7 for an actor at temperature 0, whose
     trials would repeat each other and be no control; otherwise the actor's own. 0 keeps an actor at temperature 0."""
     action_choice: Literal["free", "listed"] | None = None
     """What the actor learns about the actions possible now: `free`, only the templates; `listed`, all of them, for
-    benchmarks with short lists. `adapt/3` lists them where a benchmark can."""
+    benchmarks with short lists. `adapt/4` lists them where a benchmark can."""
     layout: Literal["conversation", "paper", "released"] | None = None
-    """Prompts of the actor: `conversation`, a message for a step; `paper`, one message with the last ten states;
-    `released`, what each scaffold was released with: flat, one message with the whole transcript; SSO, the last ten
-    states, a message each."""
+    """Prompts of the actor: `conversation`, a message for a step; `paper`, one message in the order of rSSO's Algorithm
+    1, with the last ten states; `released`, what each scaffold was released with: flat, one message with the whole
+    transcript; SSO, everything in the system message but the last ten states, which are a message each."""
     thoughts: bool | None = None
     """Whether the actor is asked for a thought beside the action. Default: where actions are not listed."""
     in_system: tuple[str, ...] | None = None
@@ -255,7 +255,7 @@ class SkillsConfig(Section):
     min_window: Count | None = None
     """Fewest states of a stretch that a skill is made of: one more than it has actions. Default: 3."""
     max_window: Count | None = None
-    """Most states of such a stretch. Default: 6 (`release`: 5); 4 and 7 are the 3 to 6 actions of the rSSO paper."""
+    """Most states of such a stretch. Default: 6 (`release/2`: 5); 4 and 7 are the 3 to 6 actions of the rSSO paper."""
     inventory_first: bool | None = None
     """Whether to put the inventory first when embedding states; embedders with short inputs would cut it off."""
 
@@ -323,6 +323,9 @@ def _read_named_file(setting: str, path: Path) -> bytes:
         raise ConfigError(f"config key memory.reflections.{setting}: cannot read {path}: {error.strerror}") from None
 
 
+OWN_EXAMPLES, NO_EXAMPLES = "own", "none"  # names in place of a file with examples for the reflector
+
+
 class ReflectionsConfig(Section):
     size: Count = 3
     """Number of reflections kept; the oldest is dropped first."""
@@ -346,8 +349,14 @@ class ReflectionsConfig(Section):
     successes: bool | None = None
     """Whether a solved trial writes what worked, which `across-tasks` and `retrieval` show to other variants. Default:
     no."""
-    examples: str | None = None
-    """TOML file with examples for the reflector, tables `[[example]]` of its fields. Default: it is shown none."""
+    examples: str | None = Field(None, min_length=1)
+    """What the reflector is shown as examples: `own`, those that come with the benchmark; `none`; or a TOML file with
+    tables `[[example]]` of its fields. Default: the preset's, which is `own` for `adapt/4`, `sso-adapt/3` and
+    `reflexion/3`, and `none` for the others."""
+
+    @property
+    def names_no_file(self) -> bool:
+        return self.examples in (None, OWN_EXAMPLES, NO_EXAMPLES)
 
     def identify(self) -> dict[str, Any]:
         """What results depend on: the size, the improvements and what these read."""
@@ -357,7 +366,7 @@ class ReflectionsConfig(Section):
         data = self.model_dump(mode="json", include=used, exclude_none=True)
         if "index" in data:
             data["index"] = _digest_units(data["index"])  # results depend on what it holds, not on where it lies
-        if "examples" in data:
+        if "examples" in data and not self.names_no_file:
             data["examples"] = _digest_file(data["examples"])
         return {**data, "improvements": sorted(self.improvements)}
 

@@ -139,7 +139,7 @@ def read_named_experience(config: Config, methods: Iterable[Method]) -> list[Exp
     named: list[Experience] = []
     if reflections.index is not None and "retrieval" in reflections.improvements:
         named.append(_describe_index(reflections.index))
-    if reflections.examples is not None:
+    if reflections.examples is not None and not reflections.names_no_file:
         named.append(_describe_reflection_examples(reflections.examples))
     if config.memory.constitution.examples is not None:
         file = Path(config.memory.constitution.examples)

@@ -1,7 +1,7 @@
 """What reaches a program, its adapter and its models through DSPy's settings: one object, ``dspy.settings.rsso``.
 
-with playing(runtime=runtime, layout="paper"):
-    get_playing().layout
+with playing(runtime=runtime, rollout=3):
+    get_playing().rollout
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,6 @@ import dspy
 @dataclass(frozen=True, slots=True)
 class Playing:
     runtime: Any = None  # the `Runtime` that programs play with; None outside of a session
-    layout: str = "conversation"  # of a prompt: `conversation`, a message for each turn, or `paper`, all in one
-    in_system: tuple[str, ...] = ()  # inputs that stand in the system message
     session_models_only: bool = False  # ignores a model that the user set in DSPy, as runs and compiles do
     calls: Any = None  # the log of the unit that is played, `CallLines`; None where there is none
     ledger: Any = None  # books what the current call costs: a `TrialLedger`

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import rsso_dspy.signatures as signatures
-from rsso_dspy.config import EMBEDDED, MINILM, Config
+from rsso_dspy.config import EMBEDDED, MINILM, NO_EXAMPLES, OWN_EXAMPLES, Config
 from rsso_dspy.environments import Interface
 from rsso_dspy.environments.benchmark import Benchmark
-from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName
+from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
 from rsso_dspy.files import read_toml
 from rsso_dspy.lm import list_refused_settings
 from rsso_dspy.memory.constitution import ConstitutionSettings
@@ -41,6 +41,7 @@ class NamedProtocol:
     max_steps: int | None = None  # upper bound of the step budget
     steps: int | None = None  # step budget of every trial, whatever the gold length
     decoding: tuple[tuple[str, float], ...] = ()  # of language models, by the names of `[backends.NAME]`
+    reflection_examples: str = NO_EXAMPLES  # what the reflector's prompt shows where the configuration does not say
 
     def compute_budget(self, gold: int) -> int:
         """Return the step budget of a trial for a gold path of `gold` actions."""
@@ -54,38 +55,68 @@ class NamedProtocol:
 
 
 _ADAPT = NamedProtocol(  # the paper's (rSSO, section 4) as a conversation, with all actions and all that can be seen
-    "adapt/3", TrialRules(interface="complete"), SkillSettings.adapt(), ConstitutionSettings(at_end=True)
+    "adapt/4",
+    TrialRules(interface="complete"),
+    SkillSettings.adapt(),
+    ConstitutionSettings(at_end=True),
+    reflection_examples=OWN_EXAMPLES,
 )
-_SSO_ADAPT = NamedProtocol("sso-adapt/2", TrialRules(layout="paper"))  # with the interface of the released SSO code
+_SSO_ADAPT = NamedProtocol(  # with the interface of the released SSO code
+    "sso-adapt/3", TrialRules(layout="paper"), reflection_examples=OWN_EXAMPLES
+)
 
 PRESETS = {
     preset.id: preset
     for preset in (
         _ADAPT,
-        replace(_ADAPT, id="adapt/3-cap60", max_steps=60),  # for demos and benchmarks
+        replace(_ADAPT, id="adapt/4-cap60", max_steps=60),  # for demos and benchmarks
         _SSO_ADAPT,
-        replace(_SSO_ADAPT, id="sso-adapt/2-cap60", max_steps=60),
+        replace(_SSO_ADAPT, id="sso-adapt/3-cap60", max_steps=60),
         NamedProtocol(  # the choices of the released SSO code
-            "release",
-            TrialRules(stop_on_success=False, max_repeat=10, max_ticks=100, layout="paper"),
+            "release/2",
+            TrialRules(stop_on_success=False, max_repeat=10, max_ticks=100, layout="released"),
             SkillSettings.sso_release(),
         ),
         NamedProtocol(  # OmniReflect, section 3.2
-            "omnireflect/2",
+            "omnireflect/3",
             TrialRules(trials=1, demonstrations=1),
             steps=50,
             decoding=(("temperature", 0.0), ("top_p", 0.7), ("top_k", 50)),
         ),
-        NamedProtocol("agentboard/2", TrialRules(trials=1, demonstrations=1), steps=30),
+        NamedProtocol("agentboard/3", TrialRules(trials=1, demonstrations=1), steps=30),
         NamedProtocol(  # Reflexion's loop of trials; an action equal to the one before ends one
-            "reflexion/2", TrialRules(trials=15, exhausted_by_repeat=True, demonstrations=2), steps=49
+            "reflexion/3",
+            TrialRules(trials=15, exhausted_by_repeat=True, demonstrations=2),
+            steps=49,
+            reflection_examples=OWN_EXAMPLES,
         ),
     )
 }
 
 
+GONE = (
+    "adapt/3",
+    "adapt/3-cap60",
+    "sso-adapt/2",
+    "sso-adapt/2-cap60",
+    "release",
+    "omnireflect/2",
+    "agentboard/2",
+    "reflexion/2",
+)
+"""Presets whose prompts this version does not send. Runs under them are shown and reported."""
+
+
 def get_protocol(name: str) -> NamedProtocol:
-    """Return the preset called `name`. Raises `UnknownName` with the nearest names."""
+    """Return the preset called `name`. Raises `UnknownName` with the nearest names, and `UsageError` for one whose
+    prompts are gone."""
+    if name in GONE:
+        successors = (preset for preset in PRESETS if preset.partition("/")[0] == name.partition("/")[0])
+        successor = next(preset for preset in successors if preset.endswith("-cap60") == name.endswith("-cap60"))
+        raise UsageError(
+            f"{name} cannot be played: this version sends other prompts, those of {successor}. A run under {name} can "
+            f"be shown and reported; to play or replay it, install the version that made it, or play under {successor}"
+        )
     if name not in PRESETS:
         raise UnknownName("protocol preset", name, PRESETS)
     return PRESETS[name]
@@ -128,6 +159,9 @@ def resolve_protocol(config: Config) -> NamedProtocol:
         rules.setdefault("retry_temperature", _choose_retry_temperature(config))
     elif config.protocol.setting != "transfer":  # only compiles play a variant again, so the id does not name it
         base = replace(base, rules=replace(base.rules, retry_temperature=_choose_retry_temperature(config)))
+    thinks = rules.get("demonstrations", base.rules.demonstrations) > 0
+    thinks = thinks and rules.get("thoughts", base.rules.thoughts)  # solved examples have the form that is asked for
+    base = replace(base, rules=replace(base.rules, demonstration_thoughts=thinks))
     kept = {each.name for each in fields(ConstitutionSettings)}
     book = config.memory.constitution.model_dump(include=kept, exclude_none=True)
     changed = replace(
@@ -156,7 +190,11 @@ def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol
         names = [each.name for each in fields(before)]
         pairs += [(f"{prefix}{name}", getattr(before, name), getattr(after, name)) for name in names]
     usual, examples = Config(), config.memory.constitution.examples
-    reflections = {**usual.memory.reflections.model_dump(), "improvements": []}
+    reflections = {
+        **usual.memory.reflections.model_dump(),
+        "improvements": [],
+        "examples": base.reflection_examples,
+    }
     named = config.memory.reflections.identify()
     pairs += [("steps", base.steps, changed.steps), *_compare_decoding(base, config)]
     pairs += [
@@ -192,14 +230,17 @@ def make_reflection_settings(config: Config) -> ReflectionSettings:
             "memory.reflections.outcome = solved finds nothing, for no solved trial writes a reflection: set "
             "memory.reflections.successes = true"
         )
-    read = {"improvements": frozenset(chosen.improvements), "examples": _read_examples(chosen.examples)}
+    named = chosen.examples or get_protocol(config.protocol.preset).reflection_examples
+    read = {
+        "improvements": frozenset(chosen.improvements),
+        "examples": [] if named in (NO_EXAMPLES, OWN_EXAMPLES) else _read_examples(named),
+        "own_examples": config.active_benchmark.hints.reflections() if named == OWN_EXAMPLES else (),
+    }
     return ReflectionSettings(**{**chosen.model_dump(exclude_none=True), **read})
 
 
-def _read_examples(name: str | None) -> list[dict[str, Any]]:
+def _read_examples(name: str) -> list[dict[str, Any]]:
     """Read what stands in the reflector's prompt as examples: tables of its fields."""
-    if name is None:
-        return []
     fields = signatures.Reflect.fields.keys()
     try:
         rows: list[dict[str, Any]] = read_toml(Path(name).expanduser()).get("example", [])
@@ -243,9 +284,10 @@ def _describe_origin(config: Config, protocol: NamedProtocol) -> dict[str, str]:
 
 
 def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
-    """Hash the prompts of the zero-shot programs into 12 hexadecimal digits: instructions and fields, and the
-    benchmark's action templates. The fingerprint of each arm's program covers the other writers."""
+    """Hash the prompts of the zero-shot programs into 12 hexadecimal digits: instructions and fields, the benchmark's
+    action templates and its examples for the reflector. The fingerprint of each arm's program covers the other writers."""
     texts = [of.hints.about, *(of.action_templates.get(name, "") for name in dict.fromkeys(("sso", interface)))]
+    texts += [str(sorted(example.items())) for example in of.hints.reflections()]
     for name in sorted({*signatures.__all__} - {"DistillReflections", "ErrorRule"}):
         signature = getattr(signatures, name)
         fields = [(key, str(each.annotation), each.json_schema_extra["desc"]) for key, each in signature.fields.items()]

@@ -2,7 +2,9 @@
 
     REGIONS["skills"].description        # said beside its label in a prompt
 
-What stands before the history is the same for all steps of a trial; what stands after it belongs to one step.
+A description is true whatever stands below it: where an item comes from is said by the item. What stands before the
+history is the same for all steps of a trial; what stands after it belongs to one step. The order is that of the layout
+`conversation`; `signatures/layouts.py` has the others.
 """
 
 from collections.abc import Sequence
@@ -23,15 +25,12 @@ class Region:
 _TABLE = (
     Region("about"),
     Region("action_templates", "the forms that an action may take"),
+    Region("solved_examples", "tasks of this kind that were solved, step by step"),
     Region("constitution", "rules learnt before in this world; follow them", list[str]),
-    Region(
-        "plans_from_past_attempts",
-        "what you wrote after your earlier, failed attempts at this very task; do better than those",
-        list[str],
-    ),
-    Region("past_attempts", "what you did and saw in earlier attempts at this very task, and how they ended"),
-    Region("experience", "attempts at other tasks that are worded like this one, and how they ended"),
-    Region("past_strategies", "strategies drawn from attempts at other tasks like this one; use those that fit"),
+    Region("plans_from_past_attempts", "what was written after earlier attempts; do what fits here", list[str]),
+    Region("past_attempts", "what was done and seen in earlier attempts, and how they ended"),
+    Region("experience", "attempts at tasks that are worded like this one, and how they ended"),
+    Region("past_strategies", "strategies drawn from earlier attempts at tasks like this one; use those that fit"),
     Region("task", required=True),
     Region("history", required=True),
     Region("progress", "what you noted on the way: what is done already, and what is left"),
@@ -41,10 +40,9 @@ _TABLE = (
     Region("possible_actions", kind=list[str]),
 )
 
-REGIONS: dict[str, Region] = {region.name: region for region in _TABLE}  # by name, in the order of the prompt
-ABOUT, TEMPLATES, HISTORY = "about", "action_templates", "history"
+REGIONS: dict[str, Region] = {region.name: region for region in _TABLE}
+ABOUT, TEMPLATES, EXAMPLES, HISTORY = "about", "action_templates", "solved_examples", "history"
 PROGRESS, NOTICE, POSSIBLE = "progress", "notice", "possible_actions"
-PRESENT = (NOTICE, "observation", POSSIBLE)  # they stand behind the history where all is one message
 SYSTEM_REGIONS = tuple(REGIONS)[: list(REGIONS).index(HISTORY)]
 """Regions that may stand in the system message: they are the same for all steps of a trial."""
 

@@ -18,7 +18,7 @@ from rsso_dspy.offline import Explorer
 from rsso_dspy.offline.prompt import split_fields
 from rsso_dspy.sessions import Session, session
 
-FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/2-cap60")
+FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/3-cap60")
 
 
 @pytest.fixture(scope="session")

@@ -45,7 +45,7 @@ def record(
         for number, scores in enumerate(trials, start=1)
     ]
     return UnitRecord(
-        protocol="sso-adapt/2",
+        protocol="sso-adapt/3",
         arm=arm,
         method=arm,
         program="zero-shot",

@@ -143,7 +143,7 @@ def test_the_default_needs_no_torch_where_none_is_installed(monkeypatch, missing
     monkeypatch.setattr("rsso_dspy.config.find_spec", lambda name: None if name in missing else object())
     assert EmbedderConfig().model == model
     protocol = resolve_protocol(Config(embedder=EmbedderConfig())).id  # so no result changes its embedder unsaid
-    assert protocol == "adapt/3" + (f" embedder={model}" if missing else "")
+    assert protocol == "adapt/4" + (f" embedder={model}" if missing else "")
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == "torch" else object())
     with pytest.raises(BackendUnreachable, match=r"\[sentence-transformers\]'.* embedder\.model=numpy/all-Mini"):
         make(MINILM).check()

@@ -56,7 +56,7 @@ def test_variants_are_chosen_by_selection_or_by_name_and_what_cannot_be_is_told(
 
 @pytest.mark.parametrize(
     ("preset", "gold", "steps"),
-    [("sso-adapt/2", 17, 25), ("sso-adapt/2", 738, 1107), ("sso-adapt/2-cap60", 738, 60), ("release", 17, 25)],
+    [("sso-adapt/3", 17, 25), ("sso-adapt/3", 738, 1107), ("sso-adapt/3-cap60", 738, 60), ("release/2", 17, 25)],
 )
 def test_budgets_follow_the_gold_length_rounded_down(preset, gold, steps):
     assert PRESETS[preset].compute_budget(gold) == steps
@@ -65,24 +65,24 @@ def test_budgets_follow_the_gold_length_rounded_down(preset, gold, steps):
 @pytest.mark.parametrize(
     ("settings", "name"),
     [
-        ([], "adapt/3"),
-        (["protocol.trials=3", "memory.reflections.size=1"], "adapt/3 trials=3 reflections=1"),
-        (["protocol.preset=sso-adapt/2", "protocol.trials=3"], "sso-adapt/2 trials=3"),
-        (["memory.skills.retrieved=4"], "adapt/3 skills.retrieved=4"),
+        ([], "adapt/4"),
+        (["protocol.trials=3", "memory.reflections.size=1"], "adapt/4 trials=3 reflections=1"),
+        (["protocol.preset=sso-adapt/3", "protocol.trials=3"], "sso-adapt/3 trials=3"),
+        (["memory.skills.retrieved=4"], "adapt/4 skills.retrieved=4"),
         (
             ["memory.skills.min_window=4", "memory.skills.max_window=7"],
-            "adapt/3 skills.min_window=4 skills.max_window=7",
+            "adapt/4 skills.min_window=4 skills.max_window=7",
         ),
-        (["protocol.layout=released"], "adapt/3 layout=released"),
-        (["memory.reflections.successes=true"], "adapt/3 reflections.successes=True"),
-        (["memory.constitution.samples=3"], "adapt/3 constitution.samples=3"),
-        (["memory.constitution.relevant=9"], "adapt/3 constitution.relevant=9"),
+        (["protocol.layout=released"], "adapt/4 layout=released"),
+        (["memory.reflections.successes=true"], "adapt/4 reflections.successes=True"),
+        (["memory.constitution.samples=3"], "adapt/4 constitution.samples=3"),
+        (["memory.constitution.relevant=9"], "adapt/4 constitution.relevant=9"),
         (
             [
                 f"memory.constitution.{each}"
                 for each in ("summaries=separate", "agreement=consistent", "priorities=true")
             ],
-            "adapt/3 constitution.summaries=separate constitution.agreement=consistent constitution.priorities=True",
+            "adapt/4 constitution.summaries=separate constitution.agreement=consistent constitution.priorities=True",
         ),
     ],
 )
@@ -121,7 +121,7 @@ def choose(protocol: str, *more: str):
 
 @pytest.mark.parametrize(
     ("protocol", "steps", "trials", "calls"),
-    [("omnireflect/2", 50, 1, 50), ("agentboard/2", 30, 1, 30), ("reflexion/2", 49, 15, 735)],
+    [("omnireflect/3", 50, 1, 50), ("agentboard/3", 30, 1, 30), ("reflexion/3", 49, 15, 735)],
 )
 def test_trials_and_steps_are_the_protocols_own_whatever_the_gold_length(protocol, steps, trials, calls):
     plan = plan_held_out(choose(protocol), ["react"], ["gripper"], ["gripper::50", "gripper::69"])
@@ -133,15 +133,15 @@ def test_trials_and_steps_are_the_protocols_own_whatever_the_gold_length(protoco
 @pytest.mark.parametrize(
     ("settings", "sent", "protocol"),
     [
-        (LOCAL, (0.0, 0.7, 50), "omnireflect/2"),
-        ([*LOCAL, "backends.vllm.top_p=0.9"], (0.0, 0.9, 50), "omnireflect/2 top_p=0.9"),
-        ([*LOCAL, "backends.vllm.roles.advisor.top_p=1"], (0.0, 0.7, 50), "omnireflect/2 advisor.top_p=1.0"),
-        (["backend=openai"], (0.0, 0.7, None), "omnireflect/2 top_k=unset"),
-        (["protocol.steps=9", "protocol.demonstrations=2"], (.5, None, None), "omnireflect/2 demonstrations=2 steps=9"),
+        (LOCAL, (0.0, 0.7, 50), "omnireflect/3"),
+        ([*LOCAL, "backends.vllm.top_p=0.9"], (0.0, 0.9, 50), "omnireflect/3 top_p=0.9"),
+        ([*LOCAL, "backends.vllm.roles.advisor.top_p=1"], (0.0, 0.7, 50), "omnireflect/3 advisor.top_p=1.0"),
+        (["backend=openai"], (0.0, 0.7, None), "omnireflect/3 top_k=unset"),
+        (["protocol.steps=9", "protocol.demonstrations=2"], (.5, None, None), "omnireflect/3 demonstrations=2 steps=9"),
     ],
 )  # fmt: skip
 def test_decoding_is_the_protocols_and_what_departs_from_it_is_named(settings, sent, protocol):
-    config = choose("omnireflect/2", *settings)
+    config = choose("omnireflect/3", *settings)
     backend = apply_decoding(config).active_backend
     assert (backend.temperature, backend.top_p, backend.top_k) == sent
     assert resolve_protocol(config).id == resolve_protocol(apply_decoding(config)).id == protocol
@@ -151,10 +151,10 @@ def test_a_benchmark_without_solutions_is_played_without_demonstrations_and_the_
     from tests.toy_package import installed
 
     monkeypatch.syspath_prepend(installed(tmp_path, goldless="tests.toy_package:WITHOUT_GOLD"))
-    config = load_config(overrides=["benchmark=goldless", "protocol.preset=agentboard/2"])
-    assert resolve_protocol(config).id == "agentboard/2 demonstrations=0"
+    config = load_config(overrides=["benchmark=goldless", "protocol.preset=agentboard/3"])
+    assert resolve_protocol(config).id == "agentboard/3 demonstrations=0"
     wanted = load_config(overrides=["benchmark=goldless", "protocol.demonstrations=2"])
-    assert (resolve_protocol(wanted).id, resolve_protocol(wanted).rules.demonstrations) == ("adapt/3", 0)
+    assert (resolve_protocol(wanted).id, resolve_protocol(wanted).rules.demonstrations) == ("adapt/4", 0)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_demonstrations_are_training_variants_that_were_won_with_thoughts_on_wha
 ):
     pytest.importorskip(package, reason=f"the extra {benchmark} is not installed")
     thinking = "protocol.demonstration_thoughts=true"
-    config = load_config(overrides=[f"benchmark={benchmark}", "protocol.preset=omnireflect/2", thinking])
-    assert resolve_protocol(config).id == "omnireflect/2 demonstration_thoughts=True"
+    config = load_config(overrides=[f"benchmark={benchmark}", "protocol.preset=omnireflect/3", thinking])
+    assert resolve_protocol(config).id == "omnireflect/3 demonstration_thoughts=True"
     with pytest.raises(UsageError, match="there are no demonstrations to hold thoughts"):
         resolve_protocol(load_config(overrides=[thinking]))
     with session(config) as live, live.runtime.environments.lease() as env:

@@ -37,7 +37,7 @@ Trials = Annotated[int | None, typer.Option(min=1, max=MOST_TRIALS, help="Trials
 TaskNames = Annotated[str | None, typer.Option("--tasks", help="Task types, comma-separated, or all.")]
 ProtocolName = Annotated[
     str | None,
-    typer.Option(help="adapt/3, sso-adapt/2 (-cap60 of both), release, omnireflect/2, agentboard/2, reflexion/2."),
+    typer.Option(help="adapt/4, sso-adapt/3 (-cap60 of both), release/2, omnireflect/3, agentboard/3, reflexion/3."),
 ]
 Jobs = Annotated[int, typer.Option(min=1, max=MOST_JOBS, help="Units played at once, each with its own simulator.")]
 BenchmarkName = Annotated[str | None, typer.Option("--benchmark", metavar="NAME", help="Installed benchmark to play.")]

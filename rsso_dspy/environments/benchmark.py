@@ -43,6 +43,9 @@ class Hints:
     examples: Callable[[], tuple[str, ...]] = tuple
     """Examples of training play with rules that patterns drew, for a neuro-symbolic writer without a file of examples.
     Without any, such a writer is refused."""
+    reflections: Callable[[], tuple[Mapping[str, Any], ...]] = tuple
+    """Examples for the reflector, field to value, from variants that are neither calibration nor held out. Without any,
+    it is shown none."""
 
 
 @dataclass(frozen=True, slots=True)

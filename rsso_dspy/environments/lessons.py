@@ -52,6 +52,16 @@ def read_examples(package: str) -> tuple[str, ...]:
     return tuple(read_data(package, "data/examples.json")["examples"])
 
 
+def read_reflections(package: str) -> tuple[Mapping[str, Any], ...]:
+    """The examples for the reflector; none where the package has no such file."""
+    if not (files(package) / REFLECTIONS).is_file():
+        return ()
+    return tuple(read_data(package, REFLECTIONS)["example"])
+
+
+REFLECTIONS = "data/reflections.toml"
+
+
 def name_all(names: Iterable[str]) -> Words | None:
     """The words ``{names}`` of a lesson, each name once; None without any."""
     listed = ", ".join(dict.fromkeys(names))
@@ -117,7 +127,10 @@ class LessonTable:
     def __init__(self, package: str, episode: type[Episode]):
         texts = read_texts(package)
         goals = {kind: (row["phrase"], tuple(row["advice"])) for row in texts["goals"] for kind in row["kinds"]}
-        self.episode, self.hints = episode, Hints(texts["about"], goals, self, partial(read_examples, package))
+        self.episode = episode
+        self.hints = Hints(
+            texts["about"], goals, self, partial(read_examples, package), partial(read_reflections, package)
+        )
         self.rules_of_thumb = tuple(Lesson("abstract", text) for text in texts["rules_of_thumb"])
         self.mistakes = tuple(_Row(**row) for row in texts["mistakes"])
         self.progress = tuple(_Row(**{"category": "progress", **row}) for row in texts["progress"])

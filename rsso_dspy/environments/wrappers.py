@@ -1,5 +1,4 @@
-"""Environments that stand before another: with demonstrations in the action templates, or without a task.
-Demonstrations are training variants played by their solutions, in the environment's own texts. OmniReflect and
+"""Environments that stand before another: with solved examples, or without a task. Solved examples are training variants played by their solutions, in the environment's own texts. OmniReflect and
 Reflexion give ReAct one or two games that were won; here they are the first variants of the task type whose solutions
 the benchmark knows."""
 
@@ -7,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, cast
 
 from rsso_dspy.environments import Environment, Environments, Interface, Transition, choose_interface
@@ -17,7 +16,6 @@ from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
 LONGEST = 50  # most actions of a solution that is shown
 CANDIDATES = 200  # training variants of a task type that are asked for a solution, at most
-HEADING = "Templates:"
 DemonstrationKey = tuple[str, str, str, frozenset[str]]  # task type, interface, simplification, variants left out
 
 _playing = threading.Lock()
@@ -35,17 +33,17 @@ class _Wrapper:
 
 @dataclass(eq=False)
 class DemonstratingEnvironment(_Wrapper):
-    """An environment whose action templates begin with `wanted` demonstrations, played once for each task type and
-    interface, and shared by all environments that share `texts`. A training variant that cannot be read or loaded is
-    left out, and so is the variant that is played itself. One that `thinks` shows thoughts between the actions."""
+    """An environment with `wanted` solved examples of the task type that was reset last, played once for each task type
+    and interface, and shared by all environments that share `texts`. A training variant that cannot be read or loaded
+    is left out, and so is the variant that is played itself. One that `thinks` shows a thought ahead of each action."""
 
     benchmark: Benchmark
     wanted: int
     texts: dict[DemonstrationKey, str]
     data: str | None = None
     thinks: bool = False
+    solved_examples: str = ""
     _interface: Interface = "sso"
-    _text: str = ""
     _hidden: frozenset[str] = frozenset()
 
     @contextmanager
@@ -57,26 +55,18 @@ class DemonstratingEnvironment(_Wrapper):
         finally:
             self._hidden = frozenset()
 
-    @property
-    def action_templates(self) -> str:
-        """The environment's templates after the demonstrations of the task type that was reset last."""
-        templates = self.environment.action_templates
-        if not self._text:
-            return templates
-        return f"{self._text}\n\n{templates}" if HEADING in templates else f"{self._text}\n\n{HEADING}\n{templates}"
-
     def choose_interface(self, name: Interface) -> None:
         self._interface = name
         choose_interface(self.environment, name)
 
     def reset(self, variant: Variant) -> State:
-        """Play the demonstrations of the task type if nobody has, then start the variant."""
+        """Play the examples of the task type if nobody has, then start the variant."""
         own = {variant.key} if variant.split == "train" else set()  # a calibration variant would see its own solution
         key = (variant.task, self._interface, variant.simplification, self._hidden | own)
         with _playing:
             if key not in self.texts:
                 self.texts[key] = self._play_all(variant, key[-1])
-        self._text = self.texts[key]
+        self.solved_examples = self.texts[key]
         return self.environment.reset(variant)
 
     def _play_all(self, variant: Variant, left_out: frozenset[str]) -> str:
@@ -85,10 +75,9 @@ class DemonstratingEnvironment(_Wrapper):
         table = self.benchmark.tasks
         indices = table.list_held(variant.task, "train")[:CANDIDATES]
         known = [table.variant(variant.task, index, "train", variant.simplification) for index in indices]
-        played = (self._play(each) for each in known if each.key not in left_out)
-        shown = [f"Example {count}\n{text}" for count, text in enumerate(islice(filter(None, played), self.wanted), 1)]
-        heading = "Below are tasks of this kind that were solved, action by action."
-        return "\n\n".join([heading, *shown]) if shown else ""
+        played = (self._play(example) for example in known if example.key not in left_out)
+        shown = islice(filter(None, played), self.wanted)
+        return "\n\n".join(f"Example {number}\n{text}" for number, text in enumerate(shown, start=1))
 
     def _play(self, example: Variant) -> str:
         """The text of one solution; empty if no short one is known, or it cannot be loaded and solved."""
@@ -111,20 +100,33 @@ class DemonstratingEnvironment(_Wrapper):
                 break
         if not moves[-1].done or moves[-1].score < SOLVED_SCORE:
             return ""
-        first, *seen = self.environment.render([start, *(move.state for move in moves)])
-        thoughts = think_aloud(moves) if self.thinks else [""] * len(moves)
-        answered = (f"{said}> {move.action}\n{text}" for said, move, text in zip(thoughts, moves, seen, strict=True))
-        return "\n".join([f"Task: {self.environment.task}", first, *answered])
+        observations = self.environment.render([start, *(move.state for move in moves)])
+        return tell_solution(self.environment.task, observations, moves, self.thinks)
+
+
+def tell_solution(task: str, observations: Sequence[str], moves: Sequence[Transition], thinks: bool) -> str:
+    """Return a solution in the form in which an actor is asked for its answers; ``observations[i + 1]`` follows
+    ``moves[i]``."""
+    thoughts = think_aloud(moves) if thinks else [""] * len(moves)
+    lines = [f"Task: {task}", f"Observation: {observations[0]}"]
+    for thought, move, observation in zip(thoughts, moves, observations[1:], strict=True):
+        lines += [f"Thought: {thought}"] if thought else []
+        lines += [f"Action: {move.action}", f"Observation: {observation}"]
+    return "\n".join(lines)
 
 
 def think_aloud(moves: Sequence[Transition]) -> list[str]:
-    """Return a line ahead of each action of a solution: where points are earned, a thought on what they are earned
-    with; elsewhere nothing."""
-    lines, earning = [""] * len(moves), [place for place, move in enumerate(moves) if move.reward > 0]
-    lines[0] = f"Thought: To do this I have to {', then '.join(moves[place].action for place in earning)}.\n"
-    for before, after in pairwise(earning):
-        lines[before + 1] = f"Thought: That is done. Now I have to {moves[after].action}.\n"
-    return lines
+    """Return a thought ahead of each action of a solution: at first all actions that will earn points, then the next
+    of them."""
+    earning = [place for place, move in enumerate(moves) if move.reward > 0]
+    thoughts = []
+    for place in range(len(moves)):
+        ahead = [moves[other].action for other in earning if other >= place]
+        if place == 0:
+            thoughts.append(f"To do this I have to {', then '.join(ahead)}.")
+        else:
+            thoughts.append(f"Next I have to {ahead[0]}." if ahead else "")
+    return thoughts
 
 
 TASK = (

@@ -174,10 +174,13 @@ class LongContext(EntryMemory):
     region, letter = "past_attempts", "T"
 
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:  # noqa: ARG002
-        self.add_entry(self.tell_attempt(trajectory), trajectory, trial=trajectory.trial)
+        self.add_entry(self.tell_attempt(trajectory), trajectory, trajectory.task, trial=trajectory.trial)
 
     def format_entry(self, entry: Entry) -> str:
-        return f"Attempt {entry.data['trial']}:\n{entry.text}"
+        number = entry.data["trial"]
+        if entry.is_learned_on(self._variant):
+            return f"Attempt {number} at this task:\n{entry.text}"
+        return f"Attempt {number} at another task: {entry.about}\n{entry.text}"
 
 
 class LastTrajectory(LongContext):

@@ -37,6 +37,7 @@ class ReflectionSettings:
     outcome: Literal["solved", "failed"] | None = None  # of which trials retrieval shows plans; None for all
     successes: bool = False  # whether a solved trial writes what worked, for other variants
     examples: Sequence[Mapping[str, Any]] = ()  # calls of the reflector, field to value, that stand in its prompt
+    own_examples: Sequence[Mapping[str, Any]] = ()  # likewise, where it has no others and is asked for nothing more
 
     def has(self, improvement: Improvement) -> bool:
         return improvement in self.improvements
@@ -65,13 +66,20 @@ class ReflectionSettings:
 class Reflection:
     trial: int
     plan: str
-    variant: str = ""  # Key of the variant, `task type::index`; empty where no plan leaves its unit
-    task: str = ""  # description of the task, which retrieval compares; empty likewise
+    variant: str = ""  # key of the variant, `task type::index`
+    task: str = ""  # description of the task, which retrieval compares; empty where no plan leaves its unit
     solved: bool = False  # whether its trial solved the variant
 
     @property
     def task_type(self) -> str:
         return self.variant.partition("::")[0]
+
+    def describe_source(self, variant: str) -> str:
+        """Say after which attempt it was written, to whoever plays `variant`."""
+        if self.variant == variant:
+            return f"Attempt {self.trial} at this task"
+        ending = ", which it solved" if self.solved else ""
+        return f"Attempt {self.trial} at another task ({self.task_type}){ending}"
 
     def dump(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value}
@@ -125,8 +133,9 @@ STRUCTURED = (
 
 
 def compose_reflection(said: Any, trajectory: Trajectory) -> str:
-    """A reflector's answer as one text: what went wrong, what the improvements add, the plan."""
-    lines = [str(said.get("what_went_wrong", ""))]
+    """A reflector's answer as the actor reads it: what the improvements add, and the plan. The mistakes that it names
+    are for the plan's sake: shown again, they would be two thirds of the text."""
+    lines = []
     for name in STRUCTURED:
         value = said.get(name)
         if text := ", ".join(map(str, value)) if isinstance(value, list) else str(value or "").strip():
@@ -173,11 +182,10 @@ class ReflectionMemory(Memory):
         """The long-term part, plans of other variants, and every own plan under the number of its trial."""
         of_itself = self.settings.is_passed_on and self._variant in self._long_term.learnt_on
         rows = [("", self._long_term.text)] if self._long_term.text and not of_itself else []
-        for each in self._select_others():
-            told = f"of {each.task_type}{', which it solved' if each.solved else ''}"
-            name = f"{each.variant}-attempt-{each.trial}"
-            rows.append((name, f"Attempt {each.trial}: (at another variant, {told}) {each.plan}"))
-        rows += [(f"attempt-{each.trial}", f"Attempt {each.trial}: {each.plan}") for each in self._list_shown()]
+        for reflection in [*self._select_others(), *self._list_shown()]:
+            is_own = reflection.variant == self._variant
+            name = f"attempt-{reflection.trial}" if is_own else f"{reflection.variant}-attempt-{reflection.trial}"
+            rows.append((name, f"{reflection.describe_source(self._variant)}: {reflection.plan}"))
         return Recall(items=tuple(text for _, text in rows), ids=tuple(name for name, _ in rows if name))
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
@@ -213,8 +221,8 @@ class ReflectionMemory(Memory):
                 counts["similar"] = 1
                 return
         counts["written"] = 1
-        origin = (trajectory.variant.key, trajectory.task) if settings.tells_variants_apart else ("", "")
-        self._own.append(Reflection(trajectory.trial, plan, *origin, trajectory.solved))
+        task = trajectory.task if settings.tells_variants_apart else ""
+        self._own.append(Reflection(trajectory.trial, plan, trajectory.variant.key, task, trajectory.solved))
 
     def _let_go(self, variant: Variant, counts: dict[str, int]) -> None:
         """Drop the plans that are too many; a hierarchical memory distils them first. Of plans that a stream passes on,

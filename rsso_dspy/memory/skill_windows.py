@@ -25,7 +25,7 @@ for rewards is 0.01). Feedback counts while it is on, in the divisor too."""
 
 @dataclass(frozen=True, slots=True)
 class SkillSettings:
-    """The defaults are the preset ``sso-adapt/2``. "Release" is the published code, allenai/sso at commit 133b6a7, with
+    """The defaults are the preset ``sso-adapt/3``. "Release" is the published code, allenai/sso at commit 133b6a7, with
     the defaults of its command line; "paper" is the rSSO paper, or where it is silent Nottingham et al. (2024)."""
 
     extraction: Literal["reward-boundary", "sliding"] = "reward-boundary"
@@ -46,6 +46,7 @@ class SkillSettings:
     inventory_first: bool = False  # for embedders that read only the beginning
     skip_reached: bool = False  # do not show a skill again that was carried out in the last steps
     past_reward: bool = False  # verbalize one action beyond the windows where both examples continue with the same one
+    trim_excerpts: bool = False  # show the verbalizer of an excerpt only what differs from the one before it
     count_overhang: bool = False  # count last windows twice in running means, as the release does (skillset.py:99)
 
     def __post_init__(self) -> None:
@@ -60,7 +61,7 @@ class SkillSettings:
 
     @classmethod
     def adapt(cls) -> "SkillSettings":
-        return cls(past_reward=True, skip_reached=True)
+        return cls(past_reward=True, skip_reached=True, trim_excerpts=True)
 
     @classmethod
     def sso_release(cls) -> "SkillSettings":

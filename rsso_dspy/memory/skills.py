@@ -442,7 +442,12 @@ class SkillMemory(Memory):
         else:
             counts["verbalize_calls"] += 1
             services, verbalizer = self.services, self.asks[0]
-            said = services.ask(verbalizer, examples=told, action_templates=services.environment.action_templates)
+            said = services.ask(
+                verbalizer,
+                examples=told,
+                action_templates=services.environment.action_templates,
+                whole=not self.settings.trim_excerpts,
+            )
             if said is not None and not said.steps:
                 services.reject(verbalizer, said)
             words = said and said.skill

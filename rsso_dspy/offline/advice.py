@@ -89,7 +89,7 @@ _CONDITIONAL = re.compile(
     re.I,
 )
 _ENDING = re.compile(r"(?<=...)ing$|(?<=....)es$|(?<=..[^s])s$")
-_ATTEMPT = re.compile(r"^(?:- )?Attempt \d+: ", re.M)
+_ATTEMPT = re.compile(r"^(?:- )?Attempt \d+(?: at [^:\n]*)?: ", re.M)
 _EARNED = re.compile(r"earned (\d+) point")
 _SUBGOAL = re.compile(r"^[\s-]*subgoal(?: \d+)?: *(.+)$", re.M | re.I)
 _SLOTS = frozenset({"obj", "object", "container", "location", "something", "it", "thing", "substance", "item"})

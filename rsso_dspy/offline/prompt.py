@@ -31,11 +31,13 @@ _ANY = "|".join(sorted(map(_label, _NAMES), key=len, reverse=True))
 _LABELS = re.compile(rf"^({_ANY})(?: \([^()\n]*\))?:(?:[ \n]|\Z)", re.M)
 """The labels of all fields of the package's signatures, and of DSPy's proposers."""
 _FORM = re.compile(
-    r"^Answer (?:with the (?P<alone>[a-z ]+) alone(?P<kind>, one a line)?[^\n]*"
-    r"|(?:in this form|with one (?P<json>JSON) object)[^\n]*:(?P<rows>(?:\n[^\n]+)*))",
+    r"^(?:The [a-z_ ]+ (?:is|are) [^\n]*\n)*"
+    r"Answer (?:with the (?P<alone>[a-z ]+) alone(?P<kind>, one a line)?[^\n]*"
+    r"|with one (?P<json>JSON) object in this form:\n(?P<keys>\{[^\n]*\})"
+    r"|in this form:(?P<rows>(?:\n[^\n]+)*))",
     re.M,
 )
-_ROW = re.compile(r'^"?([A-Za-z][a-z_ ]*)"?:([^\n]*)', re.M)
+_ROW = re.compile(r"^([A-Z][a-z ]*):([^\n]*)", re.M)
 _NUMBER = re.compile(r"^\s*(?:[-*•]|\[?\d+\]?[.):»]?)\s*")
 _EXAMPLES = re.compile(r"^Examples:\n", re.M)
 _EXAMPLE = re.compile(r"^Example \d+\n", re.M)
@@ -116,12 +118,19 @@ def _parse_system(system: str) -> tuple[str, Mapping[str, bool], bool, Mapping[s
     told, *shown = _EXAMPLES.split(system, maxsplit=1)
     if (form := _FORM.search(told)) is None:
         return system, {}, False, {}, ()
-    rows = [(form["alone"], form["kind"] or "")] if form["alone"] else _ROW.findall(form["rows"])
-    wanted = {
-        name.lower().replace(" ", "_"): said.strip(" ,").startswith(("a list", "one a line")) for name, said in rows
-    }
     demos = tuple(split_fields(each) for each in _EXAMPLE.split("".join(shown)) if each.strip())
-    return told[: form.start()].strip(), wanted, bool(form["json"]), split_fields(told[form.end() :]), demos
+    instruction, *_ = _LABELS.split(told[: form.start()], maxsplit=1)
+    placed = split_fields(told[: form.start()])  # regions that a layout puts below the instruction
+    return instruction.strip(), _list_wanted(form), bool(form["json"]), placed, demos
+
+
+def _list_wanted(form: re.Match[str]) -> Mapping[str, bool]:
+    """Output field to whether it is a list."""
+    if form["alone"]:
+        return {form["alone"].replace(" ", "_"): bool(form["kind"])}
+    if form["json"]:
+        return {name: isinstance(value, list) for name, value in json.loads(form["keys"]).items()}
+    return {name.lower().replace(" ", "_"): not kind.strip() for name, kind in _ROW.findall(form["rows"])}
 
 
 def _format_value(value: Any) -> str:

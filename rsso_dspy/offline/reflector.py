@@ -80,7 +80,7 @@ def select_actions_to_repeat(acts: Sequence[Act]) -> list[Act]:
 
 
 def write_reflection(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any]:
-    """``what_went_wrong`` and ``plan``, and the fields of improvements, of which an adapter asks for those it wants."""
+    """``mistakes`` and ``plan``, and the fields of improvements, of which an adapter asks for those it wants."""
     transcript = prompt.get_region("transcript")
     acts = parse_transcript(transcript, prompt.get_region("outcome"))
     kept = select_actions_to_repeat(acts)
@@ -110,7 +110,7 @@ def write_reflection(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, A
     verbs = Counter(act.text.split()[0] for act in failed if act.text).most_common(1)
     critical = min([*costly, *failed[:1]], key=lambda act: act.gain, default=None)
     return {
-        "what_went_wrong": " ".join(wrong),
+        "mistakes": " ".join(wrong),
         "plan": " ".join(plan) or "Look into other places first and stay with what the task names.",
         "failed_action_pattern": next((f"{verb}, {times} times without effect" for verb, times in verbs), "none"),
         "root_cause": wrong[0],

@@ -243,7 +243,7 @@ def judge_reflector(call: PredictorCall) -> Iterator[str]:
     before, after = next(((one, other) for one, other in pairs if is_transcript_of(read, one)), (None, None))
     if before is None:
         return
-    plan, wrong = (str(call.outputs.get(name) or "") for name in ("plan", "what_went_wrong"))
+    plan, wrong = (str(call.outputs.get(name) or "") for name in ("plan", "mistakes"))
     if after is not None:
         yield _compare_trials(before, after)
     again = set(_list_mistakes(after)) if after else set()

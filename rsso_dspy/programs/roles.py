@@ -91,13 +91,17 @@ class Roles:
         from rsso_dspy.signatures.memory_writers import ADDED_FIELDS, DrawPattern, add_reflection_fields
 
         asked, module = improvements.intersection(ADDED_FIELDS), self.modules["reflector"]
-        examples = self.runtime.reflections.examples if self.runtime.reflections else ()
+        settings = self.runtime.reflections
+        examples = settings.examples if settings else ()
         told: dict[str, Any] = {}
         if "loops" in asked:
             told["loops"] = describe_loops(trajectory.steps, get_place_reader(self.environment))
         if isinstance(module, dspy.Predict):
             if trajectory.solved:
                 return {"signature": DrawPattern, "demos": []}
+            adds_outputs = bool(asked - {"loops"})
+            if settings and not module.demos and not examples and not adds_outputs:
+                examples = settings.own_examples
             told |= {"demos": [*module.demos, *examples]} if examples else {}
             return told | ({"signature": add_reflection_fields(module.signature, asked)} if asked else {})
         signatures = [predictor.signature for predictor in module.predictors()]

@@ -22,11 +22,17 @@ class SkillVerbalizer(dspy.Module):
         self.instructions = dspy.Predict(WriteInstructions)
         self.target = dspy.Predict(NameTarget)
 
-    def forward(self, examples: Sequence[Window], action_templates: str = "") -> dspy.Prediction:
+    def forward(
+        self, examples: Sequence[Window], action_templates: str = "", whole: bool = False
+    ) -> dspy.Prediction:
         """Describe what the windows have in common: the answers, and as ``skill`` a `Verbalization`; None if the
-        instructions are no actions or no target was named."""
-        whole, done, ends = (render_excerpts(examples, part) for part in get_args(Part))
-        summary = self.summary(examples=whole)
+        instructions are no actions or no target was named. `whole`: each call reads every excerpt from its initial to
+        its final state (SSO's released code); otherwise only what it needs, and what the excerpt before it lacks."""
+        if whole:
+            read = done = ends = render_whole_excerpts(examples)
+        else:
+            read, done, ends = (render_excerpts(examples, part) for part in get_args(Part))
+        summary = self.summary(examples=read)
         known = {"summary": summary.summary, "skill_name": summary.skill_name}
         written = self.instructions(examples=done, **known, action_templates=action_templates)
         lines = tuple(filter(None, map(first_line, written.steps)))
@@ -42,7 +48,7 @@ class SkillVerbalizer(dspy.Module):
         )
 
 
-FINAL_STATE = "Final state:"
+INITIAL_STATE, FINAL_STATE = "Initial state:", "Final state:"
 NEW = "Final state, where it is not as the initial state:"
 GONE = "No longer there:"
 AS_BEFORE = "(What is as in excerpt {number} is left out.)"
@@ -58,12 +64,23 @@ def render_excerpts(examples: Sequence[Window], part: Part = "whole") -> str:
         if before is not None:
             lines.append(AS_BEFORE.format(number=number - 1))
         if part == "whole" and before is None:
-            lines += ["Initial state:", window.states[0].description]
+            lines += [INITIAL_STATE, window.states[0].description]
         elif part == "whole" and before and (new := _subtract(_lines(window.states[0]), _lines(before.states[0]))):
-            lines += ["Initial state:", *new]
+            lines += [INITIAL_STATE, *new]
         lines += _render_actions(window, before, len(window.actions) - 1 if part == "ends" else 0)
         changes = _list_changes(window) if part != "actions" else []
         lines += [] if before is not None and changes == _list_changes(before) else changes
+        texts.append("\n".join(lines))
+    return "\n\n".join(texts)
+
+
+def render_whole_excerpts(examples: Sequence[Window]) -> str:
+    """Format examples, numbered from 1, each from its initial to its final state."""
+    texts = []
+    for number, window in enumerate(examples, start=1):
+        lines = [f"Excerpt {number}", INITIAL_STATE, window.states[0].description]
+        lines += _render_actions(window, None, 0)
+        lines += [FINAL_STATE, window.states[-1].description]
         texts.append("\n".join(lines))
     return "\n\n".join(texts)
 

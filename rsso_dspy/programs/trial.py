@@ -14,11 +14,11 @@ from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, Si
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.methods import Scaffold, changes_each_step
-from rsso_dspy.programs.render import UNREADABLE
 from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line, read_answer
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import SOLVED_SCORE, Failure, State, Step, Trajectory, TrialResult, Variant
-from rsso_dspy.regions import ABOUT, POSSIBLE, PROGRESS, REGIONS, TEMPLATES
+from rsso_dspy.regions import ABOUT, EXAMPLES, POSSIBLE, PROGRESS, REGIONS, TEMPLATES
+from rsso_dspy.signatures.layouts import find_arrangement, send_arranged
 
 NO_ACTION = "Nothing happened: your answer held no action."
 
@@ -102,7 +102,7 @@ class TrialRun:
         unasked = frozenset(name for name, is_asked in asked.items() if not is_asked)
         told = {"verbs": list_verbs(self.environment), "possible": frozenset(turn.get(POSSIBLE, ()))}
         answered_before = self.ledger.count_answers("actor")
-        with playing(layout=self.conversation.layout, in_system=self.rules.in_system, unasked=unasked, **told):
+        with send_arranged(self.conversation.arrangement), playing(unasked=unasked, **told):
             said = self.roles.ask("actor", history=self.conversation.history, **kept, **turn)
         answer = None if said is None else read_answer(said, targets)
         if said is not None and answer and not answer.action:
@@ -141,14 +141,16 @@ class TrialRun:
 
     def show_world(self) -> dict[str, Any]:
         """What prompts say of the environment. Action templates are noted if they differ from the implied ones; where
-        the possible actions are listed, they are left out."""
-        about = {ABOUT: self.roles.runtime.about, "task": self.environment.task}
-        if self.rules.action_choice == "listed" and not self.rules.demonstrations:
-            return about
-        templates, implied = self.environment.action_templates, self.roles.runtime.implied_templates
-        if implied not in (None, templates):
-            self.shown[TEMPLATES] = templates
-        return about | {TEMPLATES: templates}
+        the possible actions are listed, they are left out. Solved examples are noted always."""
+        shown = {ABOUT: self.roles.runtime.about, "task": self.environment.task}
+        if examples := getattr(self.environment, EXAMPLES, ""):
+            shown[EXAMPLES] = self.shown[EXAMPLES] = examples
+        if self.rules.action_choice == "free":
+            templates = self.environment.action_templates
+            shown[TEMPLATES] = templates
+            if self.roles.runtime.implied_templates not in (None, templates):
+                self.shown[TEMPLATES] = templates
+        return shown
 
     def show_regions(self, plans: Recalls, recalled: Recalls) -> dict[str, Any]:
         regions: dict[str, Any] = {name: plans[name].value or recall.value for name, recall in recalled.items()}
@@ -173,7 +175,6 @@ class TrialRun:
 
 # What an actor and its environment have said.
 
-HISTORY_STATES = 10  # states in the history window of the layouts `paper` and `released` (SSO reference, max_history)
 MOST_LISTED = 100  # maximum number of actions listed in a prompt
 LONGEST_CONVERSATION = 60_000  # characters, about 15,000 tokens; a longer one loses its older half, to be cached again
 FORGOTTEN = "What was said before is left out."
@@ -191,9 +192,7 @@ class Conversation:
 
     def __init__(self, environment: Environment, rules: TrialRules, scaffold: Scaffold = "flat"):
         self._environment, self._rules = environment, rules
-        self._is_whole = rules.layout == "released" and scaffold == "flat"
-        in_one = self._is_whole or rules.layout == "paper"
-        self.layout = "paper" if in_one else "conversation"  # what the adapter makes of it
+        self.arrangement = find_arrangement(rules.layout, scaffold, rules.in_system)
         self._turns: list[Turn] = []
         self._shown: dict[str, Any] = {}
         self._situation: tuple[str, ...] = ()
@@ -230,13 +229,21 @@ class Conversation:
 
     def _render_window(self, states: Sequence[State], steps: Sequence[Step]) -> None:
         """Make the turns anew from the last states, as the sources show them; or from all that are not too long."""
-        first = 0 if self._is_whole else max(0, len(states) - HISTORY_STATES)
+        window = self.arrangement.states
+        first = 0 if window is None else max(0, len(states) - window)
         self._turns = [{"observation": text} for text in self._environment.render(states[first:])]
         for turn, step in zip(self._turns, steps[first:], strict=False):
-            named = {"subgoal": step.subgoal} if step.subgoal else {}
-            turn |= {"thought": step.reasoning, **named, "action": step.action or UNREADABLE}
-        while self._is_whole and self._forget():
+            turn |= self._tell_answer(step)
+        while window is None and self._forget():
             pass
+
+    def _tell_answer(self, step: Step) -> dict[str, str]:
+        """Return what the history shows of an answer; nothing of one that could not be read, since a model imitates
+        what stands there as its own."""
+        answer = {"thought": step.reasoning if self._rules.thoughts else "", "subgoal": step.subgoal or ""}
+        if step.action:
+            answer["action"] = step.action
+        return {name: text for name, text in answer.items() if text}
 
     def _forget(self) -> bool:
         """Drop the older half of what is too long. Return whether there was one."""

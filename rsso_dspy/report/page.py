@@ -207,7 +207,7 @@ def _build_exchanges(calls: Sequence[Call]) -> list[dict[str, Any]]:
     ]
 
 
-_ATTEMPT = re.compile(r"^(?:- )?Attempt (\d+): ", re.M)
+_ATTEMPT = re.compile(r"^(?:- )?Attempt (\d+)( at another task[^:\n]*)?(?: at this task)?: ", re.M)
 LearntKind = Literal["plan", "skill", "rule", "entry"]
 StepRange = tuple[int, int, int]  # trial, first step and last step. Steps count from 1.
 
@@ -250,9 +250,13 @@ def _trace_plans(record: TrialsRecord) -> Iterator[LearntItem]:
 
 
 def _split_plans(text: str) -> dict[int, str]:
-    """The plans in a text of their region, by the number of the trial that each was written after."""
+    """The unit's own plans in a text of their region, by the number of the trial that each was written after."""
     _, *parts = _ATTEMPT.split(text)
-    return {int(trial): plan.replace("\n  ", "\n").strip() for trial, plan in zip(parts[::2], parts[1::2], strict=True)}
+    plans = {}
+    for trial, elsewhere, plan in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        if not elsewhere:
+            plans[int(trial)] = plan.replace("\n  ", "\n").strip()
+    return plans
 
 
 def _trace_skills(record: TrialsRecord) -> Iterator[LearntItem]:

@@ -1,5 +1,6 @@
 """The actor's two scaffolds. Their inputs are the regions of the prompt (`regions.py`), in the order of that table; a
-region that a method lacks, or that is empty, is left out of the prompt by the adapter."""
+region that a method lacks, or that is empty, is left out of the prompt by the adapter. Layouts send them in an order of
+their own (`layouts.py`)."""
 
 from typing import Any
 
@@ -23,6 +24,7 @@ class FlatActor(Signature):
 
     about: str = describe_region("about")
     action_templates: str = describe_region("action_templates")
+    solved_examples: str = describe_region("solved_examples")
     constitution: list[str] = describe_region("constitution")
     plans_from_past_attempts: list[str] = describe_region("plans_from_past_attempts")
     task: str = describe_region("task")

@@ -23,12 +23,12 @@ class Reflect(Signature):
     transcript: str = InputField(desc="every action of the attempt, numbered, with what was seen after it")
     outcome: str = InputField(desc="how the attempt ended, and at which steps the score changed")
 
-    what_went_wrong: str = OutputField(desc="the mistakes that decided the outcome, concretely")
-    plan: str = OutputField(desc="what to do differently next time, as short imperative sentences")
+    mistakes: str = OutputField(desc="the decisions that cost the task, and what the world answered, in one sentence")
+    plan: str = OutputField(desc="what to do next time, as one or two short imperative sentences with whole actions")
 
 
 DrawPattern = (  # what the reflector is asked after a success instead
-    Reflect.delete("what_went_wrong")
+    Reflect.delete("mistakes")
     .with_updated_fields("plan", desc="how to go about tasks of this type, as short imperative sentences")
     .with_instructions(
         "You attempted a task in a simulated world and completed it. Study the record and find what made it succeed: "
@@ -94,7 +94,7 @@ class SummarizeSkill(Signature):
     what it is: what happens in the excerpts, and what do they have in common in where they start, what is done and
     where they end? Give the skill a short name. Leave instructions and goal for later."""
 
-    examples: str = InputField(desc="excerpts of play; of each, what is as in the one before it is left out")
+    examples: str = InputField(desc="excerpts of play")
 
     summary: str = OutputField(desc="what happens in the excerpts and what they share")
     skill_name: str = OutputField(desc="a name of two to five words")
@@ -106,7 +106,7 @@ class WriteInstructions(Signature):
     is one action in the form of an action template; where the world asked with numbered options, say which option to
     answer with. Do not mention the excerpts."""
 
-    examples: str = InputField(desc="excerpts, each from an initial to a final state")
+    examples: str = InputField(desc="excerpts of play, in each of which the skill is carried out")
     summary: str = InputField(desc="what happens in the excerpts and what they share")
     skill_name: str = InputField(desc="name of the skill")
     action_templates: str = InputField(desc="the forms an action may take")
@@ -119,7 +119,7 @@ class NameTarget(Signature):
     of every excerpt and every situation in which the instructions apply, and specific enough to tell that they were
     followed to the end."""
 
-    examples: str = InputField(desc="excerpts, each from an initial to a final state")
+    examples: str = InputField(desc="excerpts of play, each up to the state that the skill led to")
     summary: str = InputField(desc="what happens in the excerpts and what they share")
     skill_name: str = InputField(desc="name of the skill")
     steps: list[str] = InputField(desc="the steps of the skill in order")

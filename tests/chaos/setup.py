@@ -32,7 +32,7 @@ class Setup:
         about = {"model": "openai/gpt-4.1-mini", "base_url": served.url, "key_variable": VARIABLE, "temperature": 0.5}
         about |= {"timeout": PATIENCE, "retries": 2}
         settings = [f"backends.scripted.{name}={value}" for name, value in about.items()]
-        settings += ["embedder.model=hash", "protocol.preset=sso-adapt/2-cap60", "protocol.stop_on_success=false"]
+        settings += ["embedder.model=hash", "protocol.preset=sso-adapt/3-cap60", "protocol.stop_on_success=false"]
         arguments = ["run", "--methods", "reflexion,rsso", "--tasks", "find-living-thing", "--per-task", "1"]
         arguments += ["--trials", str(TRIALS), "--backend", "scripted", "--out", str(out)]
         arguments += [word for setting in settings for word in ("--set", setting)]

@@ -14,7 +14,7 @@ from rsso_dspy.cli.app import app
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.optimize.program_file import load
 
-FAST = ("--set", "protocol.preset=sso-adapt/2-cap60", "--set", "embedder.model=hash")
+FAST = ("--set", "protocol.preset=sso-adapt/3-cap60", "--set", "embedder.model=hash")
 TASKS = ("--tasks", "lifespan-longest-lived,lifespan-shortest-lived")
 ONE = ("compile", "--tasks", "lifespan-longest-lived", *FAST)
 COMPILE = ("compile", "--max-rollouts", "8", "--jobs", "2", *TASKS, *FAST)

@@ -15,7 +15,7 @@ from tests.live import says
 from tests.provider_formats import Said
 from tests.toy_package import installed
 
-TOY = ("--set", "benchmark=toy", "--set", "protocol.preset=sso-adapt/2-cap60", "--set", "embedder.model=hash")
+TOY = ("--set", "benchmark=toy", "--set", "protocol.preset=sso-adapt/3-cap60", "--set", "embedder.model=hash")
 RUN = ("run", "--methods", "react,rsso", "--tasks", "up", "--per-task", "2", "--trials", "2", *TOY)
 
 

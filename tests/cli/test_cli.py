@@ -41,7 +41,7 @@ def test_a_wrong_call_exits_2_names_the_fix_and_leaves_nothing(rsso, tmp_path, m
 @pytest.mark.usefixtures("at_hand")
 def test_without_options_a_small_run_is_played_and_says_what_is_next(rsso, monkeypatch, tmp_path):
     code, _, err = rsso("run", "--dry-run")
-    assert (code, "2 arms x 2 variants = 4 units, 3 trials each, protocol adapt/3 trials=3" in err) == (0, True), err
+    assert (code, "2 arms x 2 variants = 4 units, 3 trials each, protocol adapt/4 trials=3" in err) == (0, True), err
     assert ("a small run is played" in err, "into runs/small" in err) == (True, True)
     one = {"methods": "react", "tasks": "lifespan-longest-lived", "per_task": 1, "trials": 1}
     monkeypatch.setattr("rsso_dspy.cli.run.SMALL", one)
@@ -69,11 +69,11 @@ def test_a_dry_run_changes_nothing_and_says_what_a_run_would_say(rsso, tmp_path)
 def test_config_init_writes_a_file_that_config_show_reads(rsso, tmp_path):
     assert rsso("config", "init")[0] == 0
     tomllib.loads((tmp_path / "rsso.toml").read_text())
-    code, out, _ = rsso("config", "show", "--set", "protocol.preset=reflexion/2", "--set", "protocol.trials=3")
+    code, out, _ = rsso("config", "show", "--set", "protocol.preset=reflexion/3", "--set", "protocol.trials=3")
     shown = json.loads(out)
     assert (code, shown["backend"], shown["protocol"]["steps"]) == (0, "embedded", None)
     resolved = shown["resolved_protocol"]
-    assert (resolved["id"], resolved["steps"], resolved["rules"]["trials"]) == ("reflexion/2 trials=3", 49, 3)
+    assert (resolved["id"], resolved["steps"], resolved["rules"]["trials"]) == ("reflexion/3 trials=3", 49, 3)
     code, _, err = rsso("config", "init")
     assert (code, "exists" in err) == (2, True)
 

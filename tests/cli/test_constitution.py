@@ -14,7 +14,7 @@ from rsso_dspy.memory.formats import read_constitution
 from rsso_dspy.regions import join_items
 from rsso_dspy.store.run_folder import Store
 
-FAST = ["--set", "embedder.model=hash", "--set", "protocol.preset=sso-adapt/2-cap60"]
+FAST = ["--set", "embedder.model=hash", "--set", "protocol.preset=sso-adapt/3-cap60"]
 DOLLAR = ["--set", 'prices."embedded/explorer".input=1', "--set", 'prices."embedded/explorer".output=1']
 TASKS = ["--tasks", "find-plant,lifespan-longest-lived"]
 BUILD = ["constitution", "build", *TASKS, *FAST]

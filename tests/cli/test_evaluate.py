@@ -71,7 +71,7 @@ def nothing_better(program):
     [
         (lambda each: each, (), ""),
         (unconfirmed, ("--candidate",), "mine plays its candidate, which is unconfirmed"),
-        (lambda each: each, ("--set", "protocol.preset=sso-adapt/2"), "was compiled under sso-adapt/2-cap60 "),
+        (lambda each: each, ("--set", "protocol.preset=sso-adapt/3"), "was compiled under sso-adapt/3-cap60 "),
         (lambda each: replace(each, model="openai/m"), (), "was confirmed by openai/m, but plays by"),
         (lambda each: replace(each, trials=3), (), "compiled by the best of 3 trials; here it is the best of 2"),
         (lambda each: replace(each, trials=0), (), ""),

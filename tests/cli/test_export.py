@@ -29,7 +29,7 @@ def training(arm: str) -> TrainingRecord:
 def folder(tmp_path_factory) -> Path:
     """Two arms, one of which learns; an errored unit, a training, and one unit that is not finished."""
     store = Store(tmp_path_factory.mktemp("export") / "run")
-    store.open({"protocol": "sso-adapt/2"}, {"react": "1", "reflexion": "2"})
+    store.open({"protocol": "sso-adapt/3"}, {"react": "1", "reflexion": "2"})
     for index, scores in ((22, [[10, 20], [30, 25]]), (27, [[5], [100]])):
         save(store, record("react", "boil", index, scores))
         save(store, record("reflexion", "boil", index, [*scores, [60]], at_reset=3))
@@ -124,7 +124,7 @@ UNITS = [("boil", 1, [[10], [30]]), ("boil", 2, [[100]]), ("freeze", 3, [[40], [
 def test_inspect_reads_what_was_played(rsso, tmp_path):
     """Two arms of four units; the second is better, and errored on a fifth."""
     store = Store(tmp_path / "run")
-    store.open({"protocol": "sso-adapt/2"}, {"react": "1", "reflexion": "2"})
+    store.open({"protocol": "sso-adapt/3"}, {"react": "1", "reflexion": "2"})
     for task, index, trials in UNITS:
         save(store, record("react", task, index, [*trials, [1]]))
         save(store, record("reflexion", task, index, [*trials, [60 + index]]))

@@ -133,12 +133,12 @@ def test_runs_of_other_protocols_are_compared_and_those_of_other_variants_refuse
         save(store, replace(record("rsso", "boil", 1, [[len(name)]]), protocol=preset))
         return store.folder
 
-    one, other = play("one", "sso-adapt/2"), play("other", "adapt/3")
+    one, other = play("one", "sso-adapt/3"), play("other", "adapt/4")
     out, _ = read_report(one, other)
-    assert "rsso preset=adapt/3 - rsso preset=sso-adapt/2" in out
-    assert "differ in more than the method: protocols sso-adapt/2 and adapt/3." in " ".join(out.split())
+    assert "rsso preset=adapt/4 - rsso preset=sso-adapt/3" in out
+    assert "differ in more than the method: protocols sso-adapt/3 and adapt/4." in " ".join(out.split())
     with pytest.raises(RssoError, match="benchmark"):
-        read_report(one, play("elsewhere", "sso-adapt/2", benchmark="pddl"))
+        read_report(one, play("elsewhere", "sso-adapt/3", benchmark="pddl"))
 
 
 def test_an_advised_arm_names_who_wrote_its_constitution(tmp_path):

@@ -68,7 +68,7 @@ def test_the_papers_experiment_is_one_command_whose_cost_can_be_seen_without_a_k
     code, _, err = rsso(*PAPER)
     assert code == 0
     for text in (
-        "4 arms x 164 variants = 656 units, 5 trials each, protocol sso-adapt/2 retry_temperature=0.7,",
+        "4 arms x 164 variants = 656 units, 5 trials each, protocol sso-adapt/3 retry_temperature=0.7,",
         "backend anthropic: anthropic/claude-sonnet-4-6", "actor 294,420", "$",
     ):  # fmt: skip
         assert text in err
@@ -79,7 +79,7 @@ def test_the_papers_experiment_is_one_command_whose_cost_can_be_seen_without_a_k
     [
         (["--backend", "embedded", "--tasks", "boil", "--per-task", "1"], "4 arms x 1 variant = 4 units, 5 trials"),
         (["--methods", "rsso", "--trials", "2", "--variants", "boil::22,boil::27"], "1 arm x 2 variants = 2 units, 2"),
-        (["--set", "protocol.trials=3", "--tasks", "boil"], "3 trials each, protocol sso-adapt/2 trials=3"),
+        (["--set", "protocol.trials=3", "--tasks", "boil"], "3 trials each, protocol sso-adapt/3 trials=3"),
         (["--constitution", "rules.json", "--methods", "sso", "--tasks", "boil"], "1 arm x 9 variants"),
     ],
 )

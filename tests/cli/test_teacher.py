@@ -14,7 +14,7 @@ from tests.toy_package import installed
 
 COMPILE = (
     "compile", "--method", "react", "--tasks", "up", "--optimizer", "bootstrap", "--set", "compile.trials=1",
-    "--set", "compile.steps=20", "--benchmark", "toy", "--protocol", "sso-adapt/2-cap60",
+    "--set", "compile.steps=20", "--benchmark", "toy", "--protocol", "sso-adapt/3-cap60",
     "--set", "embedder.model=hash", "--backend", "mine",
 )  # fmt: skip
 

@@ -82,7 +82,7 @@ def test_the_tutorial_says_what_happens_from_its_first_block_to_its_last(typed, 
 
 MANY = r"--tasks \S+ --per-task \d+(?: --trials \d+)?(?: --jobs \d+)?"
 SHORT = " --set protocol.steps=5 --set embedder.model=hash"
-PLANNED = " --dry-run --set protocol.preset=sso-adapt/2-cap60 --set embedder.model=hash"
+PLANNED = " --dry-run --set protocol.preset=sso-adapt/3-cap60 --set embedder.model=hash"
 
 
 @pytest.mark.parametrize("name", ["../README.md", "TUTORIAL.md"])
@@ -106,7 +106,7 @@ def test_every_other_command_works(typed, monkeypatch, name):
             if "run.engine=ray" not in line or find_spec("ray"):
                 typed(line.replace(" --dry-run", "") + PLANNED)
         elif line.startswith("rsso-dspy skills export runs/transfer boil "):
-            (store := Store(Path("runs/transfer"))).open({"protocol": "sso-adapt/2"}, {"sso": "1"})
+            (store := Store(Path("runs/transfer"))).open({"protocol": "sso-adapt/3"}, {"sso": "1"})
             save(store, replace(record("sso", "boil", 22, [[10], [60]]), memories={"skills": library}))
             typed(line.replace(" boil ", " boil::22 "))
         elif line != "rsso-dspy doctor":  # which tests/cli has

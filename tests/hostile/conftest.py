@@ -14,7 +14,7 @@ from tests.provider_runs import KEY, VARIABLE
 
 ORDER = (
     *("run", "--methods", "rsso", "--tasks", "lifespan-longest-lived", "--per-task", "1", "--trials", "2"),
-    *("--set", "protocol.preset=sso-adapt/2-cap60", "--set", "embedder.model=hash"),
+    *("--set", "protocol.preset=sso-adapt/3-cap60", "--set", "embedder.model=hash"),
     *("--set", "protocol.stop_on_success=false"),
 )
 

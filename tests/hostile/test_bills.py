@@ -60,7 +60,7 @@ class Model:
         """Options that have a command ask it."""
         about = {"model": "openai/m", "base_url": self.served.url, "key_variable": VARIABLE, "temperature": 0.5}
         settings = [f"backends.scripted.{name}={value}" for name, value in about.items()]
-        settings += ["embedder.model=hash", "protocol.preset=sso-adapt/2-cap60", "protocol.stop_on_success=false"]
+        settings += ["embedder.model=hash", "protocol.preset=sso-adapt/3-cap60", "protocol.stop_on_success=false"]
         settings += ["memory.constitution.r_freq=5", "benchmark=pddl"]
         settings += ['prices."openai/m".input=10000', 'prices."openai/m".output=0']  # a dollar an answer
         return ["--yes", "--backend", "scripted", *(word for setting in settings for word in ("--set", setting))]

@@ -91,7 +91,7 @@ def test_a_line_that_says_nothing_breaks_no_verb(rsso, run, unit, line):
     assert Store(run).open_log(Store(run).units().__next__()).path.read_bytes() == before
 
 
-@pytest.mark.parametrize(("old", "new"), [('"reward":', '"reward":NaN,"was":'), ('"sso-adapt/2-cap60', '"release')])
+@pytest.mark.parametrize(("old", "new"), [('"reward":', '"reward":NaN,"was":'), ('"sso-adapt/3-cap60', '"release')])
 def test_a_log_that_cannot_be_of_this_run_is_named_set_aside_and_played_again(rsso, run, unit, old, new):
     unit.write_text(unit.read_text().replace(old, new, 1))
     code, _, err = rsso(*REPORT)

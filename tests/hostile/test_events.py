@@ -24,7 +24,7 @@ def play(monkeypatch, tmp_path):
         config = load_config(
             overrides=[
                 "benchmark=toy", "backend=mine", "backends.mine.model=hosted_vllm/counter",
-                f"backends.mine.base_url={served.url}", "embedder.model=hash", "protocol.preset=sso-adapt/2-cap60",
+                f"backends.mine.base_url={served.url}", "embedder.model=hash", "protocol.preset=sso-adapt/3-cap60",
                 "protocol.trials=2",
             ]
         )  # fmt: skip

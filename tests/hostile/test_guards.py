@@ -21,7 +21,7 @@ from tests.optimize.test_compiled import a_program
 from tests.toy_package import installed
 
 PLAYED = "find-plant::228"
-FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/2-cap60")
+FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/3-cap60")
 LIBRARY, BOOK, EXAMPLES = "library.json", "book.json", "examples.json"
 ELSEWHERE = rf"was made on the benchmark toy, not on {DEFAULT}.*--benchmark toy"
 

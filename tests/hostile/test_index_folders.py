@@ -15,7 +15,7 @@ from tests.records import record, save
 @pytest.fixture
 def folder(tmp_path) -> Path:
     store = Store(tmp_path / "index")
-    store.open({"protocol": "sso-adapt/2"}, {"reflexion": "1"})
+    store.open({"protocol": "sso-adapt/3"}, {"reflexion": "1"})
     for index in (22, 23):
         save(store, record("reflexion", "boil", index, [[10], [20]]))
     return store.folder

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::U
 
 NAME = "hosted_vllm/tiny"
 ONE = ("--methods", "react", "--variants", "inclined-plane-determine-angle::163", "--trials", "1")
-FAST = ("--set", "embedder.model=hash", "--protocol", "sso-adapt/2-cap60")
+FAST = ("--set", "embedder.model=hash", "--protocol", "sso-adapt/3-cap60")
 
 
 @pytest.mark.parametrize(

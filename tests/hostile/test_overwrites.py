@@ -48,7 +48,7 @@ ONCE = ("constitution build", "compile", "config init", "run", "report --figures
 def place(rsso, tmp_path):
     """An empty folder with a run, a compiled program and a constitution; gives what types commands in it."""
     store = Store(tmp_path / "run")
-    store.open({"protocol": "sso-adapt/2"}, {"sso": "1", "rsso": "2"})
+    store.open({"protocol": "sso-adapt/3"}, {"sso": "1", "rsso": "2"})
     skills = skill_memory().snapshot()
     for arm in ("sso", "rsso"):
         save(store, replace(record(arm, "boil", 22, [[10], [60]]), memories={"skills": skills}))

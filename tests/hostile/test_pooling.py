@@ -14,7 +14,7 @@ from rsso_dspy.records import Source, UnitRecord
 from rsso_dspy.store.run_folder import Store
 from tests.records import record, save
 
-ALIKE = {"protocol": "sso-adapt/2", "config": {"seed": 0}}
+ALIKE = {"protocol": "sso-adapt/3", "config": {"seed": 0}}
 
 
 def folder(place: Path, *records: UnitRecord, fingerprint: str = "1", **identity: Any) -> Path:

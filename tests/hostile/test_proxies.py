@@ -95,7 +95,7 @@ def words(url: str) -> list[str]:
 def test_a_run_goes_through_its_proxy_and_no_result_depends_on_it(rsso, proxy, monkeypatch, tmp_path):
     monkeypatch.setenv("http_proxy", proxy.url.replace("//", "//bob:hunter22pw@"))
     play = ("run", "--variants", SHORT, "--methods", "react", "--trials", "1", "--out", "run")
-    code, out, err = rsso(*play, "--protocol", "sso-adapt/2-cap60", *words(THERE))
+    code, out, err = rsso(*play, "--protocol", "sso-adapt/3-cap60", *words(THERE))
     assert code == 0, (out, err)
     assert proxy.asked
     assert "Proxy-Authorization" in proxy.shown[0]
@@ -103,7 +103,7 @@ def test_a_run_goes_through_its_proxy_and_no_result_depends_on_it(rsso, proxy, m
     texts = [out, err, *(file.read_text() for file in tmp_path.rglob("*") if file.is_file())]
     assert not [text for text in texts if "hunter22" in text or "bob:" in text]
     monkeypatch.delenv("http_proxy")
-    code, _, err = rsso(*play, "--protocol", "sso-adapt/2-cap60", *words("http://127.0.0.1:9/v1"), "--dry-run")
+    code, _, err = rsso(*play, "--protocol", "sso-adapt/3-cap60", *words("http://127.0.0.1:9/v1"), "--dry-run")
     assert (code, "1 unit finished, 0 to play" in err) == (0, True), err
 
 

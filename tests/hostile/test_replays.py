@@ -28,7 +28,7 @@ from tests.provider_server import Provider, provider
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
 RUN = ("run", "--methods", "rsso", "--variants", "lifespan-longest-lived::98", "--trials", "2")
-FAST = ("--set", "protocol.preset=sso-adapt/2-cap60", "--set", "embedder.model=hash")
+FAST = ("--set", "protocol.preset=sso-adapt/3-cap60", "--set", "embedder.model=hash")
 FAST += ("--set", "protocol.stop_on_success=false")
 
 

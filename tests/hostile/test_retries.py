@@ -99,7 +99,7 @@ USUAL, OWN, OFF = (0.7, " retry_temperature=0.7"), (None, ""), (0, " retry_tempe
         ({**GREEDY, "seed": True}, COLD, OFF),
         (GREEDY, [*COLD, "frozen=true"], OFF),
         (GREEDY, ["trials=1"], (0.7, "")),
-        (GREEDY, ["preset=agentboard/2", "stream_trials=2"], USUAL),
+        (GREEDY, ["preset=agentboard/3", "stream_trials=2"], USUAL),
         (GREEDY, ["setting=transfer"], OWN),
     ],
 )

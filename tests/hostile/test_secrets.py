@@ -83,7 +83,7 @@ def options(url: str, **more: str) -> list[str]:
 
 def play(rsso, url: str, **more: str) -> tuple[int, str, str]:
     words = ["run", "--methods", "react", "--variants", SHORT, "--trials", "1"]
-    return rsso(*words, "--protocol", "sso-adapt/2-cap60", "--out", "out/run", *options(url, **more))
+    return rsso(*words, "--protocol", "sso-adapt/3-cap60", "--out", "out/run", *options(url, **more))
 
 
 @pytest.mark.parametrize("form", forms(KEY))

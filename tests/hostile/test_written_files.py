@@ -33,7 +33,7 @@ def folder(tmp_path) -> Path:
     """A run whose arms, models, tasks and texts hold what a terminal, a browser or a spreadsheet might act on."""
     store = Store(tmp_path / "run")
     arms = [name.replace("/", "|") for name in (f"=1+1{UNSEEN}", f"{MARKUP}{UNSEEN}", "[red]*x")]
-    store.open({"protocol": "sso-adapt/2"}, dict.fromkeys(arms, "1"))
+    store.open({"protocol": "sso-adapt/3"}, dict.fromkeys(arms, "1"))
     for arm in arms:
         unit = record(arm, f"=task{UNSEEN}", 22, [[10, 40], [100]], allowed=2)
         (first, second) = unit.trials

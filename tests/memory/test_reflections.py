@@ -211,7 +211,7 @@ def test_retrieval_filters_by_task_type_and_by_success(filters, shown, stored):
 def test_examples_of_a_file_stand_in_the_reflectors_prompt_and_in_the_identity(tmp_path, live):
     file = Path(__file__).parents[2] / "examples/reflexion/reflector-examples.toml"
     config = load_config(overrides=[f"memory.reflections.examples={file}"])
-    assert re.fullmatch(r"adapt/3 reflections\.examples=[0-9a-f]{12}", resolve_protocol(config).id)
+    assert re.fullmatch(r"adapt/4 reflections\.examples=[0-9a-f]{12}", resolve_protocol(config).id)
     lm, asked = walks(live)[0], Engine(lambda _: says(what_went_wrong="It walked.", plan="Sit."))
     settings = make_reflection_settings(config)
     with acting(live, lambda role, *rest: lm(role, *rest) if role == "actor" else model(asked), reflections=settings):
@@ -293,10 +293,10 @@ def test_settings_that_no_improvement_reads_leave_the_identity_as_it_is():
     assert improved.resolve_settings()["memory"]["reflections"] == {
         "size": 3, "improvements": ["loops", "novelty"], "novelty_threshold": 0.85,
     }  # fmt: skip
-    assert resolve_protocol(improved).id == "adapt/3 reflections.improvements=loops,novelty"
+    assert resolve_protocol(improved).id == "adapt/4 reflections.improvements=loops,novelty"
     assert make_reflection_settings(improved).has("loops")
     ended = load_config(overrides=["protocol.exhausted_by_loop=true"])
-    assert resolve_protocol(ended).id == "adapt/3 exhausted_by_loop=True"
+    assert resolve_protocol(ended).id == "adapt/4 exhausted_by_loop=True"
     with pytest.raises(ConfigError, match=r"set memory\.reflections\.successes = true"):
         make_reflection_settings(load_config(overrides=["memory.reflections.outcome=solved"]))
     with pytest.raises(ConfigError, match="improvements"):

@@ -290,7 +290,7 @@ DSPYS_OPTIMIZERS = {
 def short_default_session(tmp_path, monkeypatch):
     """A default session of the test's own, with trials of one step, one trial a variant."""
     (tmp_path / "rsso.toml").write_text(
-        'embedder.model = "hash"\nprotocol = {preset = "sso-adapt/2-cap60", trials = 1, steps = 1}'
+        'embedder.model = "hash"\nprotocol = {preset = "sso-adapt/3-cap60", trials = 1, steps = 1}'
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("rsso_dspy.sessions._default", opened := [])

@@ -71,8 +71,8 @@ def test_the_square_is_read_out(scores, interaction, reading):
 
 @pytest.mark.parametrize(
     ("protocol", "shown"),
-    [("adapt/3 trials=3", True), ("release layout=conversation", True), ("sso-adapt/2", False),
-     ("adapt/3 steps=9 layout=paper", False)],
+    [("adapt/4 trials=3", True), ("release layout=conversation", True), ("sso-adapt/3", False),
+     ("adapt/4 steps=9 layout=paper", False)],
 )  # fmt: skip
 def test_a_conversation_has_a_square_of_either_scaffold(protocol, shown):
     names = ("react", "reflexion", "sso", "rsso")
@@ -88,9 +88,9 @@ def test_a_conversation_has_a_square_of_either_scaffold(protocol, shown):
 
 def test_arms_under_other_rules_are_compared_and_the_rules_named():
     ours = arm("sso", lambda t, _: t)
-    theirs = [replace(unit, arm="rsso", protocol="adapt/3", budget=unit.budget + unit.variant.index) for unit in ours]
+    theirs = [replace(unit, arm="rsso", protocol="adapt/4", budget=unit.budget + unit.variant.index) for unit in ours]
     assert compare_arms("sso", ours, "rsso", ours).unlike == ""
-    said = "protocols sso-adapt/2 and adapt/3; 6 of 12 pairs with other numbers of steps per trial"
+    said = "protocols sso-adapt/3 and adapt/4; 6 of 12 pairs with other numbers of steps per trial"
     assert compare_arms("sso", ours, "rsso", theirs).unlike == said
     notes = next(sheet.notes for sheet in build_tables(analyze([*ours, *theirs])) if sheet.name == "differences")
     assert f"rsso - sso: the arms differ in more than the method: {said}." in notes

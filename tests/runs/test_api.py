@@ -103,7 +103,7 @@ def test_more_trials_go_on_in_the_folder_and_come_to_what_a_longer_run_comes_to(
     refused = {
         "holds a run of 3 trials a variant, and none is taken away for 2: ask for 3": {"trials": 2},
         "also holds 9 units that this command does not ask for": {"trials": 4, "tasks": "GoToDoor", "per_task": 1},
-        "protocol.preset: there 'adapt/3', now 'agentboard/2'": {"trials": 3, "protocol": "agentboard/2"},
+        "protocol.preset: there 'adapt/4', now 'agentboard/3'": {"trials": 3, "protocol": "agentboard/3"},
     }
     for said, changed in refused.items():
         with pytest.raises(RunMismatch, match=said):

@@ -22,7 +22,7 @@ from tests.records import describe_logs
 from tests.runs.test_transfer import play_in_two, run_of
 from tests.toy_package import installed
 
-TOY = ["benchmark=toy", "embedder.model=hash", "protocol.preset=sso-adapt/2-cap60", "protocol.trials=2"]
+TOY = ["benchmark=toy", "embedder.model=hash", "protocol.preset=sso-adapt/3-cap60", "protocol.trials=2"]
 SETTINGS = [*TOY, "protocol.stream_trials=2"]
 ROWS = tuple(name for name in MEMORIES if name not in ("reflections", "skills", "constitution"))
 WRITTEN = {

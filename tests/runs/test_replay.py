@@ -21,7 +21,7 @@ from tests.records import describe_logs
 
 SETTINGS = [
     "embedder.model=numpy/all-MiniLM-L6-v2",  # torch takes four times as long to load as the rest
-    "protocol.preset=sso-adapt/2-cap60", "protocol.trials=3", "protocol.stop_on_success=false",
+    "protocol.preset=sso-adapt/3-cap60", "protocol.trials=3", "protocol.stop_on_success=false",
 ]  # fmt: skip
 COMMON = ["--methods", "rsso", *(word for setting in SETTINGS for word in ("--set", setting))]
 QUICK = ["--benchmark", "babyai", "--variants", "GoToRedBall::1234,PickupDistDebug::1234"]  # trial 3 reads a skill

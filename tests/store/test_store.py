@@ -7,7 +7,7 @@ from rsso_dspy.records import SCHEMA_VERSION
 from rsso_dspy.store.run_folder import Store
 from tests.records import record, save
 
-IDENTITY = {"protocol": "sso-adapt/2", "config": {"seed": 0, "backends": {"embedded": {"temperature": 0.5}}}}
+IDENTITY = {"protocol": "sso-adapt/3", "config": {"seed": 0, "backends": {"embedded": {"temperature": 0.5}}}}
 
 
 def test_a_unit_comes_back_as_it_was_and_other_files_are_left_alone(tmp_path):
@@ -24,7 +24,7 @@ def test_another_identity_or_program_is_refused_with_the_difference(tmp_path):
     other = {"protocol": "release", "config": {"seed": 0, "backends": {"embedded": {"temperature": 0.9}}}}
     with pytest.raises(RunMismatch) as refused:
         Store(tmp_path).open(other)
-    assert "protocol: there 'sso-adapt/2', now 'release'" in str(refused.value)
+    assert "protocol: there 'sso-adapt/3', now 'release'" in str(refused.value)
     assert "config.backends.embedded.temperature: there 0.5, now 0.9" in str(refused.value)
     assert "seed" not in str(refused.value)
     with pytest.raises(RunMismatch, match=r"rsso\+mine that another program played"):
@@ -57,7 +57,7 @@ FAULTS = {
     "a text that looks like a number": (spoil('"reward":10', '"reward":"10"'), "is no record of one"),
     "a list for a memory": (spoil('"memories": {}', '"memories": {"skills": []}'), "memories.skills"),
     "a trial of another number": (spoil('{"trial": 1', '{"trial": 2'), "line 2 is trial 2, where trial 1 follows"),
-    "another protocol": (spoil("sso-adapt/2", "release"), "its protocol is release"),
+    "another protocol": (spoil("sso-adapt/3", "release"), "its protocol is release"),
     "another unit": (
         lambda text: re.sub('"index":( ?)22', r'"index":\g<1>23', text),
         "another unit than its name says",
