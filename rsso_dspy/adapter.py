@@ -24,7 +24,6 @@ import dspy
 import json_repair
 from dspy.adapters.utils import annotation_allows_none, parse_value
 from dspy.utils.exceptions import AdapterParseError
-from pydantic import BaseModel
 
 from rsso_dspy.playing import get_playing
 from rsso_dspy.regions import list_items

@@ -503,10 +503,10 @@ RECORDED = "replay"  # name of the backend that stands for the recorded one
 DEFAULT_FILE = "rsso.toml"  # file that is read from the working directory if it exists and no other is named
 
 
-def load_config(path: Path | None = None, overrides: Sequence[str] = (), whole: bool = True) -> Config:
+def load_config(path: Path | str | None = None, overrides: Sequence[str] = (), whole: bool = True) -> Config:
     """Load a file (or `rsso.toml` here, or the defaults) and apply `key=value` overrides. Unless it is `whole`, options
     may yet name another backend and benchmark, so that these are not checked."""
-    data = _read_config_file(path)
+    data = _read_config_file(None if path is None else Path(path))
     for override in overrides:
         _merge_tables(data, _parse_override(override))
     named = data.setdefault("backends", {})

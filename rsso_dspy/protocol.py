@@ -285,7 +285,8 @@ def _describe_origin(config: Config, protocol: NamedProtocol) -> dict[str, str]:
 
 def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
     """Hash the prompts of the zero-shot programs into 12 hexadecimal digits: instructions and fields, the benchmark's
-    action templates and its examples for the reflector. The fingerprint of each arm's program covers the other writers."""
+    action templates and its examples for the reflector. The fingerprint of each arm's program covers the other
+    writers."""
     texts = [of.hints.about, *(of.action_templates.get(name, "") for name in dict.fromkeys(("sso", interface)))]
     texts += [str(sorted(example.items())) for example in of.hints.reflections()]
     for name in sorted({*signatures.__all__} - {"DistillReflections", "ErrorRule"}):

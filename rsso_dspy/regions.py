@@ -43,6 +43,7 @@ _TABLE = (
 REGIONS: dict[str, Region] = {region.name: region for region in _TABLE}
 ABOUT, TEMPLATES, EXAMPLES, HISTORY = "about", "action_templates", "solved_examples", "history"
 PROGRESS, NOTICE, POSSIBLE = "progress", "notice", "possible_actions"
+PLANS = "plans_from_past_attempts"
 SYSTEM_REGIONS = tuple(REGIONS)[: list(REGIONS).index(HISTORY)]
 """Regions that may stand in the system message: they are the same for all steps of a trial."""
 

@@ -29,7 +29,7 @@ from rsso_dspy.sessions import Session, session
 
 SOURCE = Path(__file__).with_name("reflection_examples.toml")
 PACKAGE = Path(rsso_dspy.__file__).parent / "environments"
-SETTINGS = ("protocol.preset=adapt/3", "embedder.model=hash")
+SETTINGS = ("protocol.preset=adapt/4", "embedder.model=hash")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Attempt:
 
     variant: str
     failed: list[str]
-    what_went_wrong: str
+    mistakes: str
     plan: str
     solved: list[str]
 
@@ -50,7 +50,7 @@ class Example:
     task: str
     transcript: str
     outcome: str
-    what_went_wrong: str
+    mistakes: str
     plan: str
 
 
@@ -77,7 +77,7 @@ def play_examples(benchmark: str) -> list[Example]:
             if trajectory.variant.split != "dev" or trajectory.solved:
                 raise ValueError(f"{attempt.variant} is of the split {trajectory.variant.split}, or was solved")
             told = (trajectory.task, transcript, tell_outcome(trajectory))
-            examples.append(Example(*told, attempt.what_went_wrong, attempt.plan))
+            examples.append(Example(*told, attempt.mistakes, attempt.plan))
     return examples
 
 

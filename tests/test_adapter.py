@@ -6,7 +6,6 @@ left unread, and is never read as anything else.
 """
 
 import json
-import re
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -72,9 +71,11 @@ TALKED = """\
 You are playing a text game.
 Solve the task.
 
+The thought is what to do, in one sentence.
+The action is one action in the form of a template, nothing else.
 Answer in this form:
-Thought: what to do, in one sentence
-Action: one action in the form of a template, nothing else
+Thought: ...
+Action: ...
 <user>
 About: A game.
 Constitution (rules of this world): Doors open.
@@ -126,18 +127,6 @@ def test_a_history_is_a_conversation_of_which_each_request_begins_the_next():
     assert "<assistant>" not in unanswered
 
 
-@pytest.mark.parametrize("layout", ["conversation", "paper"])
-def test_a_region_stands_in_the_system_message_where_the_protocol_says_so(layout):
-    demos = [{"task": "Stay.", "action": "wait"}]
-    with during(layout=layout):
-        usual = write(talk(FIRST, demos=demos))
-    with during(layout=layout, in_system=("constitution",)):
-        moved = write(talk(FIRST, demos=demos))
-    region = re.search(r"Constitution \(.*?\): Doors open\.\n", usual)[0]
-    ahead = "\n\nExamples:"
-    assert moved == usual.replace(region, "").replace(ahead, f"\n\n{region.strip()}{ahead}")
-
-
 def test_examples_stand_in_the_system_message_without_what_is_empty():
     demos = [
         {"task": "Leave.", "history": dspy.History(messages=[FIRST]), "notice": "", "thought": "Go.", "action": "wait"},
@@ -156,23 +145,24 @@ FORMS = {
     dspy.Signature("a -> next_step"): "Answer with the next step alone.",
     WriteInstructions: "Answer with the steps alone, one a line: the steps in order, one action each, without numbers.",
     SummarizeConstitution: (
-        'Answer in this form:\nAbstract rules: one a line, each after "- ": the merged facts and procedures\n'
-        "Error rules: one a line, each in the form `- Mistake: ... Solution: ...`: the merged mistakes and solutions"
+        "The abstract rules are the merged facts and procedures.\n"
+        "The error rules are the merged mistakes and solutions.\n"
+        "Answer in this form:\nAbstract rules:\n- ...\nError rules:\n- Mistake: ... Solution: ..."
     ),
     dspy.Signature("a -> n: int, sure: bool, kind: Literal['x', 'y'], text: str"): (
         "Answer in this form:\nN: a whole number\nSure: true or false\nKind: x/y\nText: ..."
     ),
 }
 AS_JSON = (
-    'Answer with one JSON object that has these keys:\n"abstract_rules": a list: the merged facts and procedures\n'
-    '"error_rules": a list of objects in the form `{"mistake": ..., "solution": ...}`: the merged mistakes'
+    "The error rules are the merged mistakes and solutions.\nAnswer with one JSON object in this form:\n"
+    '{"abstract_rules": ["..."], "error_rules": [{"mistake": "...", "solution": "..."}]}'
 )
 
 
 def test_the_form_of_an_answer_is_told():
     for signature, form in FORMS.items():
         assert ChatAdapter().format(signature, [], {})[0]["content"].endswith(form)
-    assert JSONAdapter().format(SummarizeConstitution, [], {})[0]["content"].endswith(f"{AS_JSON} and solutions")
+    assert JSONAdapter().format(SummarizeConstitution, [], {})[0]["content"].endswith(AS_JSON)
 
 
 SHOWN = [
@@ -190,10 +180,10 @@ def test_values_are_shown_in_one_way():
 # Real calls.
 
 
-def ask(adapter, *answers, signature=FlatActor, asks_again=True, **fields):
+def ask(adapter, *answers, signature=FlatActor, asks_again=True, was_cut=False, **fields):
     """What a Predict makes of these answers, its requests, how many answers were repaired, and those left unread."""
     left, requests, repaired, unread = iter(answers), [], [], []
-    ledger = SimpleNamespace(count_repaired=lambda: repaired.append(1), unread=unread.append)
+    ledger = SimpleNamespace(count_repaired=lambda: repaired.append(1), unread=unread.append, was_cut=was_cut)
 
     class Recorded(Engine):
         def complete(self, request):
@@ -222,6 +212,50 @@ def test_an_unreadable_answer_is_asked_again_in_the_same_conversation(adapter):
     assert len(ask(adapter, refusal, asks_again=False)[1]) == 1
     asked = ask(adapter, refusal, "B: x\nC: y", signature=dspy.Signature("a -> b, c"))[1][1][-1]
     assert asked == ("user", "That could not be read. Answer again in the form asked for.")
+
+
+PLAN = "Mistakes: The lamp was left off.\nPlan: Turn the lamp on, then go to the"
+
+
+@pytest.mark.parametrize("adapter", [ChatAdapter(), JSONAdapter()])
+def test_an_answer_that_the_limit_of_tokens_cut_off_is_asked_for_a_shorter_one(adapter):
+    got, requests, _, _ = ask(adapter, PLAN, "Plan: Turn the lamp on.", signature=Reflect, was_cut=True)
+    assert got.plan == "Turn the lamp on."
+    assert requests[1][-2:] == [
+        ("assistant", PLAN),
+        ("user", "That was too long and was cut off. Answer again, in at most 10 words."),
+    ]
+
+
+def test_what_was_cut_off_is_kept_where_no_shorter_answer_can_be_read_or_none_is_asked_for():
+    refusal = "I'm sorry, I can't."
+    assert ask(ChatAdapter(), PLAN, refusal, signature=Reflect, was_cut=True)[0].plan.endswith("go to the")
+    assert len(ask(ChatAdapter(), PLAN, signature=Reflect, was_cut=True, asks_again=False)[1]) == 1
+
+
+def test_an_action_that_is_whole_is_not_asked_for_again_where_the_model_went_on_behind_it():
+    answer = "Thought: Out.\nAction: open door\nObservation: The door is"
+    got, requests, _, _ = ask(ChatAdapter(), answer, was_cut=True)
+    assert (got.action, len(requests)) == ("open door", 1)
+
+
+DESCRIBED = dspy.Signature("a -> mistakes: str, plan: str").with_updated_fields("plan", desc="what to do next time")
+
+
+@pytest.mark.parametrize(
+    ("plan", "read_as"),
+    [
+        ("what to do next time: take the lamp", "take the lamp"),
+        ("What to do next time. Take the lamp.", "Take the lamp."),
+        ("Take the lamp.", "Take the lamp."),
+    ],
+)
+def test_a_description_that_is_copied_into_the_answer_is_cut(plan, read_as):
+    assert read(DESCRIBED, f"Mistakes: None were made.\nPlan: {plan}")["plan"] == read_as
+
+
+def test_a_description_alone_is_no_answer():
+    assert read(DESCRIBED, "Mistakes: It was dark.\nPlan: what to do next time") is None
 
 
 @pytest.mark.parametrize(
@@ -322,7 +356,7 @@ FLOW = Workflow(description="Fetch a thing.", steps=["go to PLACE", "take OBJECT
         (WriteRules, {name: [] for name in WHOLE}),
         (SkillActor, {"thought": "Go.", "subgoal": "none", "action": "go to door 2"}),
         (WriteInstructions, {"steps": ["go to kitchen, then open fridge"]}),
-        (Reflect, {"what_went_wrong": "Two things:\n- a\n- b", "plan": "1. Go.\n2. Look."}),
+        (Reflect, {"mistakes": "Two things:\n- a\n- b", "plan": "1. Go.\n2. Look."}),
         (NameTarget, {"target": "The door is open."}),
         (ReviseInsights, {"insight_edits": EDITS}),
         (InduceWorkflows, {"workflows": [FLOW, FLOW]}),

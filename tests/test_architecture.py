@@ -33,7 +33,7 @@ ALLOWED = {
     "pricing": {"config", "errors", "files", "records"},
     "regions": set(),
     "signatures": {"regions"},
-    "adapter": {"playing", "regions"},
+    "adapter": {"playing", "regions", "signatures"},
     "memory": GROUND | {"regions"},
     "environments": GROUND,
     "config": GROUND | {"environments"},

@@ -112,3 +112,8 @@ MENDED = [
 def test_the_hash_depends_on_what_results_depend_on_and_on_nothing_else(overrides, same):
     plain = ["backend=vllm", "backends.vllm.roles.actor.temperature=0"]
     assert (load_config(overrides=[*plain, *overrides]).hash() == load_config(overrides=plain).hash()) is same
+
+
+def test_a_file_may_be_named_by_a_text_as_the_module_says(tmp_path):
+    (tmp_path / "mine.toml").write_text('[protocol]\npreset = "sso-adapt/3"\n')
+    assert load_config(path=str(tmp_path / "mine.toml")).protocol.preset == "sso-adapt/3"

@@ -165,30 +165,33 @@ def test_a_benchmark_without_solutions_is_played_without_demonstrations_and_the_
         ("alfworld", "textworld", "pick_heat_then_place_in_recep::475"),
     ],
 )
-def test_demonstrations_are_training_variants_that_were_won_with_thoughts_on_what_earns_points(
+def test_solved_examples_are_training_variants_that_were_won_in_the_form_that_is_asked_for(
     benchmark, package, held_out
 ):
     pytest.importorskip(package, reason=f"the extra {benchmark} is not installed")
-    thinking = "protocol.demonstration_thoughts=true"
-    config = load_config(overrides=[f"benchmark={benchmark}", "protocol.preset=omnireflect/3", thinking])
-    assert resolve_protocol(config).id == "omnireflect/3 demonstration_thoughts=True"
+    chosen = [f"benchmark={benchmark}", "protocol.preset=omnireflect/3"]
+    config = load_config(overrides=chosen)
+    assert resolve_protocol(config).id == "omnireflect/3"
+    bare = load_config(overrides=[*chosen, "protocol.demonstration_thoughts=false"])
+    assert resolve_protocol(bare).id == "omnireflect/3 demonstration_thoughts=False"
     with pytest.raises(UsageError, match="there are no demonstrations to hold thoughts"):
-        resolve_protocol(load_config(overrides=[thinking]))
+        resolve_protocol(load_config(overrides=["protocol.demonstration_thoughts=true"]))
     with session(config) as live, live.runtime.environments.lease() as env:
         variant = live.runtime.variant(held_out)
         first = env.reset(variant)
-        shown = env.action_templates
-        assert shown.startswith("Below are tasks of this kind that were solved")
-        assert (shown.count("Example "), "\n> " in shown) == (1, True)
-        thoughts = re.findall(r"^Thought: (.*)\n> ", shown, re.M)
-        assert len(thoughts) == shown.count("Thought: ") == 1 + thoughts[0].count(", then ")
-        assert benchmark != "alfworld" or "\n> move " not in shown, "`sso` says put"
+        shown = env.solved_examples
+        assert "Example" not in env.action_templates
+        assert shown.startswith("Example 1\nTask: ")
+        answers = re.findall(r"^Thought: (.+)\nAction: (.+)\nObservation: ", shown, re.M)
+        assert len(answers) == shown.count("\nAction: ") > 0, "each answer has the form that is asked for"
+        assert answers[0][0].endswith(f"{answers[-1][1]}.")
+        assert benchmark != "alfworld" or "\nAction: move " not in shown, "`sso` says put"
         assert env.reset(variant) == first, "playing a demonstration leaves no trace"
         table = config.active_benchmark.tasks
         for index in table.indices(variant.task, "train")[:3]:
             played = env.reset(table.variant(variant.task, index))
-            start = f"Task: {env.task}\n{env.render([played])[0]}"  # rooms alone may look alike
-            assert start not in env.action_templates, "no variant sees its own solution"
+            start = f"Task: {env.task}\nObservation: {env.render([played])[0]}"  # rooms alone may look alike
+            assert start not in env.solved_examples, "no variant sees its own solution"
 
 
 def test_a_call_takes_the_assumed_tokens_and_dollars_follow_the_price_of_each_role():

@@ -1,4 +1,5 @@
-"""Environments that stand before another: with solved examples, or without a task. Solved examples are training variants played by their solutions, in the environment's own texts. OmniReflect and
+"""Environments that stand before another: with solved examples, or without a task. Solved examples are training
+variants played by their solutions, in the environment's own texts and in the form of the answers. OmniReflect and
 Reflexion give ReAct one or two games that were won; here they are the first variants of the task type whose solutions
 the benchmark knows."""
 

@@ -36,7 +36,7 @@ from rsso_dspy.records import State, Step, Trajectory
 
 Floats = NDArray[np.float64]
 Content = tuple[tuple[int, ...], ...]  # text indices per window, windows sorted
-FREE = frozenset({"past_reward", "skip_reached"})  # settings that a stored memory need not share
+FREE = frozenset({"past_reward", "skip_reached", "trim_excerpts"})  # settings that a stored memory need not share
 FEEDBACK_TRIALS, DISCOUNT = 20, 0.9  # newest trials whose feedback counts; per step of its return (release)
 
 

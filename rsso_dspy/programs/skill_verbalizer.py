@@ -22,9 +22,7 @@ class SkillVerbalizer(dspy.Module):
         self.instructions = dspy.Predict(WriteInstructions)
         self.target = dspy.Predict(NameTarget)
 
-    def forward(
-        self, examples: Sequence[Window], action_templates: str = "", whole: bool = False
-    ) -> dspy.Prediction:
+    def forward(self, examples: Sequence[Window], action_templates: str = "", whole: bool = False) -> dspy.Prediction:
         """Describe what the windows have in common: the answers, and as ``skill`` a `Verbalization`; None if the
         instructions are no actions or no target was named. `whole`: each call reads every excerpt from its initial to
         its final state (SSO's released code); otherwise only what it needs, and what the excerpt before it lacks."""

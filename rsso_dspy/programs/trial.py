@@ -17,7 +17,7 @@ from rsso_dspy.programs.methods import Scaffold, changes_each_step
 from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line, read_answer
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import SOLVED_SCORE, Failure, State, Step, Trajectory, TrialResult, Variant
-from rsso_dspy.regions import ABOUT, EXAMPLES, POSSIBLE, PROGRESS, REGIONS, TEMPLATES
+from rsso_dspy.regions import ABOUT, EXAMPLES, PLANS, POSSIBLE, PROGRESS, REGIONS, TEMPLATES
 from rsso_dspy.signatures.layouts import find_arrangement, send_arranged
 
 NO_ACTION = "Nothing happened: your answer held no action."
@@ -102,7 +102,8 @@ class TrialRun:
         unasked = frozenset(name for name, is_asked in asked.items() if not is_asked)
         told = {"verbs": list_verbs(self.environment), "possible": frozenset(turn.get(POSSIBLE, ()))}
         answered_before = self.ledger.count_answers("actor")
-        with send_arranged(self.conversation.arrangement), playing(unasked=unasked, **told):
+        arrangement = replace(self.conversation.arrangement, reads_plans=bool(kept.get(PLANS)))
+        with send_arranged(arrangement), playing(unasked=unasked, **told):
             said = self.roles.ask("actor", history=self.conversation.history, **kept, **turn)
         answer = None if said is None else read_answer(said, targets)
         if said is not None and answer and not answer.action:

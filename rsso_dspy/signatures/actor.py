@@ -15,6 +15,12 @@ def describe_region(name: str) -> Any:
     return InputField(**({"desc": region.description} if region.description else {}), **missing)
 
 
+THOUGHT = "what the situation is and what to do about it, in one short sentence"
+THOUGHT_ON_PLANS = "what the plans from past attempts say of this, and what to do about it, in one short sentence"
+"""What stands in place of `THOUGHT` in a prompt with such plans: a small model that only restates the task acts by
+habit, against a plan that it was shown."""
+
+
 class FlatActor(Signature):
     """You act in a text world, one action at a time, until the task is done.
 
@@ -34,7 +40,7 @@ class FlatActor(Signature):
     observation: str = describe_region("observation")
     possible_actions: list[str] = describe_region("possible_actions")
 
-    thought: str = OutputField(desc="what the situation is and what to do about it, in one short sentence")
+    thought: str = OutputField(desc=THOUGHT)
     action: str = OutputField(desc="one action, worded like those that are possible, and nothing else")
 
 

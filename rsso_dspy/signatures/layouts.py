@@ -17,9 +17,10 @@ from typing import Any
 import dspy
 
 from rsso_dspy.regions import HISTORY, REGIONS
+from rsso_dspy.signatures.actor import THOUGHT, THOUGHT_ON_PLANS
 from rsso_dspy.signatures.texts import read_description, show_field
 
-Signature = type[dspy.Signature]
+Signature = Any  # a class of `dspy.Signature`
 Fields = dict[str, Any]
 
 OF_A_TRIAL, OF_A_STEP = "(other memories, once a trial)", "(other memories, at each step)"
@@ -44,6 +45,7 @@ class Arrangement:
     in_system: tuple[str, ...] = ()  # fields that stand in the system message, below the instruction
     is_in_one: bool = False  # whether the history is one text in its place, or a message for each turn
     states: int | None = None  # how many of the last states the history shows; None for all
+    reads_plans: bool = False  # whether the thought has to say what plans from past attempts say
 
 
 WINDOW = 10  # states in a history that is a window (SSO reference, max_history)
@@ -88,7 +90,7 @@ SSO_RELEASE = Arrangement(  # all but the states in the system message, memories
 
 
 def find_arrangement(layout: str, scaffold: str, in_system: Sequence[str] = ()) -> Arrangement:
-    """Return the arrangement of a layout in a scaffold. `in_system`: fields that stand in the system message besides."""
+    """Return the arrangement of a layout in a scaffold. `in_system`: more fields that stand in the system message."""
     if layout == "conversation":
         arrangement = CONVERSATION
     elif layout == "paper":
@@ -99,8 +101,10 @@ def find_arrangement(layout: str, scaffold: str, in_system: Sequence[str] = ()) 
 
 
 def order_fields(signature: Signature, order: Sequence[str]) -> list[str]:
-    """Return the names of a signature's inputs in this order. A field that it does not name is of a memory of another
-    package: it stands with the memories of a trial or of a step, as the signature has it ahead of the history or not."""
+    """Return the names of a signature's inputs in this order.
+
+    A field that it does not name is of a memory of another package. It stands with the memories of a trial where the
+    signature has it ahead of the history, and with those of a step elsewhere."""
     names = list(signature.input_fields)
     if not order:
         return names
@@ -119,16 +123,23 @@ def order_fields(signature: Signature, order: Sequence[str]) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _arrange_signature(signature: Signature, names: tuple[str, ...], is_in_one: bool, appended: str) -> Signature:
+def _arrange_signature(
+    signature: Signature, names: tuple[str, ...], arrangement: Arrangement, appended: str
+) -> Signature:
     """Return the signature with these inputs in this order, and `appended` below its instruction."""
     fields = {}
     for name in names:
         field = signature.input_fields[name]
-        fields[name] = (str if name == HISTORY and is_in_one else field.annotation, field)
+        fields[name] = (str if name == HISTORY and arrangement.is_in_one else field.annotation, field)
     for name, field in signature.output_fields.items():
         fields[name] = (field.annotation, field)
     instructions = "\n\n".join(filter(None, [signature.instructions, appended]))
-    return dspy.Signature(fields, instructions)
+    arranged: Signature = dspy.Signature(fields, instructions)
+
+    thought = signature.output_fields.get("thought")
+    if arrangement.reads_plans and thought is not None and read_description("thought", thought) == THOUGHT:
+        arranged = arranged.with_updated_fields("thought", desc=THOUGHT_ON_PLANS)
+    return arranged
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +151,9 @@ class ArrangedCall:
     inputs: Fields
 
 
-def arrange_call(arrangement: Arrangement, signature: Signature, demos: Sequence[Fields], inputs: Fields) -> ArrangedCall:
+def arrange_call(
+    arrangement: Arrangement, signature: Signature, demos: Sequence[Fields], inputs: Fields
+) -> ArrangedCall:
     """Arrange a call of the actor; another call stays as it is."""
     if HISTORY not in signature.input_fields:
         return ArrangedCall(signature, list(demos), inputs)
@@ -155,7 +168,7 @@ def arrange_call(arrangement: Arrangement, signature: Signature, demos: Sequence
     appended = "\n\n".join(filter(None, blocks))
 
     sent = tuple(name for name in names if not is_in_system[name])
-    arranged = _arrange_signature(signature, sent, arrangement.is_in_one, appended)
+    arranged = _arrange_signature(signature, sent, arrangement, appended)
     if not arrangement.is_in_one:
         return ArrangedCall(arranged, list(demos), inputs)
     shown = [{name: value for name, value in demo.items() if name != HISTORY} for demo in demos]

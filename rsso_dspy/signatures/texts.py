@@ -1,6 +1,6 @@
 """Values of fields as a prompt shows them: a label, a colon, and plain text.
 
-    show_field("possible_actions", ["open door", "wait"])       # "Possible actions: open door; wait"
+show_field("possible_actions", ["open door", "wait"])       # "Possible actions: open door; wait"
 """
 
 import json

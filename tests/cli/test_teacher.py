@@ -27,7 +27,8 @@ def toy(monkeypatch, tmp_path_factory) -> None:
 
 def count(request: dict) -> Said:
     """Counts to the number that the task names."""
-    far = int(re.findall(r"Count from 0 to (\d)", request["messages"][-1]["content"])[-1])
+    said = "\n".join(message["content"] for message in request["messages"] if message["role"] == "user")
+    far = int(re.findall(r"Count from 0 to (\d)", said)[-1])
     return Said(says(thought="One more.", action=f"add {3 if far == 3 else 2}"))
 
 
@@ -78,7 +79,7 @@ def test_another_backend_teaches_and_is_billed_apart(rsso):
         made = json.loads(Path("mine.json").read_text())
         billed = {role: usage["calls"] for role, usage in made["usage"].items()}
         assert billed == {"actor": len(student.requests), "teacher-actor": len(wise.requests)}
-        assert 0 < len(wise.requests) <= forecast
+        assert 0 < len(wise.requests) <= 2 * forecast, "each answer is cut off, and asked for once more"
     assert (made["teacher"], made["model"]) == ("hosted_vllm/wise", "hosted_vllm/mine")
     assert all(text in err for text in ("[2/", "teacher up::"))
     assert f"teacher-actor {len(wise.requests)}" in out

@@ -39,7 +39,7 @@ def test_a_benchmarks_examples_are_two_calls_of_the_reflector(benchmark):
     examples = make_reflection_settings(load(benchmark)).examples
 
     assert len(examples) == 2
-    assert [set(example) for example in examples] == 2 * [{"task", "transcript", "outcome", "what_went_wrong", "plan"}]
+    assert [set(example) for example in examples] == 2 * [{"task", "transcript", "outcome", "mistakes", "plan"}]
 
 
 def test_a_benchmarks_examples_are_of_development_variants_of_two_task_types(benchmark):
@@ -78,7 +78,7 @@ def test_the_actions_that_a_plan_names_are_those_that_solve_in_their_order(bench
 
 def is_short(attempt: Attempt) -> bool:
     """One sentence on what went wrong and a plan of at most two."""
-    wrong, plan = (re.findall(r"[.!?](?: |$)", text) for text in (attempt.what_went_wrong, attempt.plan))
+    wrong, plan = (re.findall(r"[.!?](?: |$)", text) for text in (attempt.mistakes, attempt.plan))
     return len(wrong) == 1 and len(plan) <= 2
 
 

@@ -33,6 +33,7 @@ class Reflector:
         self.plans, self.distills, self.shown = list(plans), distills, []
         chosen = ReflectionSettings(improvements=frozenset(improvements), **settings)
         self.memory = ReflectionMemory(lend(self.ask, modules=modules, reflections=chosen))
+        self.memory.begin_trial(walk(FAILED).variant, "")
 
     def ask(self, name, *, transcript="", earlier_plans="", known_never=(), plans="", task_type="", **_):
         if name == DISTILLER:
@@ -42,7 +43,7 @@ class Reflector:
             return said if self.distills else None
         self.shown.append(earlier_plans)
         plan = self.plans.pop(0) if self.plans else f"plan after {transcript.rpartition(' ')[2]}"
-        return None if plan is None else Answer(what_went_wrong="", plan=plan)
+        return None if plan is None else Answer(mistakes="", plan=plan)
 
 
 def memory_of(*improvements, **settings) -> ReflectionMemory:
@@ -58,9 +59,13 @@ def restored(memory: ReflectionMemory, *improvements, **settings) -> ReflectionM
 @pytest.mark.parametrize(
     ("walked", "counts", "text"),
     [
-        (FAILED, {"calls": 1, "written": 1, "malformed": 0, "held": 1}, "Attempt 2: plan after 2"),
+        (FAILED, {"calls": 1, "written": 1, "malformed": 0, "held": 1}, "Attempt 2 at this task: plan after 2"),
         (SOLVED, {"calls": 0, "written": 0, "malformed": 0, "held": 0}, ""),
-        ("a b+60 c+60 d+-200", {"calls": 1, "written": 1, "malformed": 0, "held": 1}, "Attempt 2: plan after 2"),
+        (
+            "a b+60 c+60 d+-200",
+            {"calls": 1, "written": 1, "malformed": 0, "held": 1},
+            "Attempt 2 at this task: plan after 2",
+        ),
     ],
     ids=["failed", "solved", "points, then below zero"],
 )
@@ -79,7 +84,11 @@ def test_the_oldest_plan_goes_first_numbers_stay_true_and_a_restored_memory_goes
     for trial in range(1, 6):
         again = restored(memory)
         memory.learn(walk(FAILED, trial))
-    assert memory.preamble().text == "Attempt 3: plan after 3; Attempt 4: plan after 4; Attempt 5: plan after 5"
+    assert memory.preamble().items == (
+        "Attempt 3 at this task: plan after 3",
+        "Attempt 4 at this task: plan after 4",
+        "Attempt 5 at this task: plan after 5",
+    )
     assert memory.preamble().ids == ("attempt-3", "attempt-4", "attempt-5")
     assert reflector.shown[-1] == ["plan after 2", "plan after 3", "plan after 4"]
     again.learn(walk(FAILED, 5))
@@ -92,7 +101,7 @@ def test_a_malformed_answer_is_counted_and_displaces_nothing(answer):
     memory = memory_of(plans=["plan", answer], size=1)
     memory.learn(walk(FAILED, 1))
     assert memory.learn(walk(FAILED, 2)) == {"calls": 1, "written": 0, "malformed": 1, "held": 1}
-    assert memory.preamble().text == "Attempt 1: plan"
+    assert memory.preamble().text == "Attempt 1 at this task: plan"
 
 
 def fail(memory: ReflectionMemory, key: str, task: str = "", trial: int = 1, points: int = 0) -> str:
@@ -141,13 +150,16 @@ def test_plans_that_leave_are_distilled_into_a_bounded_long_term_part(how):
     assert counts[3]["calls"] == 2
     text = memory.preamble().text
     assert text.startswith("- Never do:\n  - Do not plan after 7\n")
-    assert "Always do:\n  - Look.\n  Strategy for boil: boil by plan after 16\n- Attempt 17: plan after 17" in text
+    assert (
+        "Always do:\n  - Look.\n  Strategy for boil: boil by plan after 16\n- Attempt 17 at this task: plan after 17"
+        in text
+    )
     assert restored(memory, "hierarchical").preamble() == memory.preamble()
     memory = memory_of("hierarchical", size=1, distills=False)
     memory.learn(walk(FAILED, 1))
     counts = {"calls": 2, "written": 1, "malformed": 1, "distilled": 0, "held": 1}
     assert memory.learn(walk(FAILED, 2)) == counts, "a malformed distillation changes nothing"
-    assert memory.preamble().text == "Attempt 2: plan after 2"
+    assert memory.preamble().text == "Attempt 2 at this task: plan after 2"
 
 
 def test_across_tasks_shows_the_next_variant_of_a_type_what_others_taught_and_never_its_own():
@@ -156,10 +168,10 @@ def test_across_tasks_shows_the_next_variant_of_a_type_what_others_taught_and_ne
     other = hand_on(memory, "across-tasks")
     assert fail(other, "melt::1") == ""
     same = hand_on(other, "across-tasks")
-    assert fail(same, "boil::2") == "Attempt 1: (at another variant, of boil) plan after 1"
+    assert fail(same, "boil::2") == "Attempt 1 at another task (boil): plan after 1"
     back = hand_on(same, "across-tasks")
     assert fail(back, "boil::1").count("plan after") == 1  # that of boil::2
-    assert fail(back, "boil::1", trial=2).endswith("; Attempt 1: plan after 1")
+    assert fail(back, "boil::1", trial=2).endswith("; Attempt 1 at this task: plan after 1")
 
 
 def test_retrieval_shows_the_nearest_tasks_of_others_and_never_the_variant_itself():
@@ -167,9 +179,10 @@ def test_retrieval_shows_the_nearest_tasks_of_others_and_never_the_variant_itsel
     for key, task in (("boil::1", "boil water in a pot"), ("grow::4", "grow a plant from seed")):
         fail(memory, key, task)
         memory = hand_on(memory, "retrieval", retrieved=1)
-    assert "of boil" in fail(memory, "melt::3", "boil ice in a pot")
-    assert "of grow" not in hand_on(memory, "retrieval").preamble().text
-    assert "boil" in fail(hand_on(memory, "retrieval"), "grow::4", "grow a plant from seed")
+    assert "another task (boil)" in fail(memory, "melt::3", "boil ice in a pot")
+    shown = fail(hand_on(memory, "retrieval"), "grow::4", "grow a plant from seed")
+    assert "another task (boil)" in shown
+    assert "another task (grow)" not in shown
     only = memory_of("retrieval")
     fail(only, "grow::4")
     assert fail(hand_on(only, "retrieval"), "grow::4") == ""
@@ -183,7 +196,7 @@ def test_successes_write_what_worked_for_other_variants_and_widen_no_window():
     solve(memory, "boil::1")
     assert memory.snapshot()["failures"] == 0
     other = hand_on(memory, "across-tasks", successes=True)
-    assert fail(other, "boil::2") == "- Attempt 1: (at another variant, of boil, which it solved) plan after 1"
+    assert fail(other, "boil::2") == "- Attempt 1 at another task (boil), which it solved: plan after 1"
     assert [each.solved for each in other.entries(other.snapshot())] == [False, True]
 
 
@@ -202,17 +215,17 @@ def test_retrieval_filters_by_task_type_and_by_success(filters, shown, stored):
         play(memory, key, "boil or grow")
         memory = hand_on(memory, "retrieval", successes=True, **filters)
     text = fail(memory, "boil::3", "boil or grow")
-    assert sorted(re.findall(r"another variant, of (\w+)", text)) == shown
+    assert sorted(re.findall(r"another task \((\w+)\)", text)) == shown
     lent = lend(reflections=ReflectionSettings(improvements=frozenset({"retrieval"}), **filters))
     lent.runtime.stored = memory.entries(memory.snapshot())
-    assert fail(ReflectionMemory(lent), "boil::4", "boil or grow").count("another variant") == stored
+    assert fail(ReflectionMemory(lent), "boil::4", "boil or grow").count("another task") == stored
 
 
 def test_examples_of_a_file_stand_in_the_reflectors_prompt_and_in_the_identity(tmp_path, live):
     file = Path(__file__).parents[2] / "examples/reflexion/reflector-examples.toml"
     config = load_config(overrides=[f"memory.reflections.examples={file}"])
     assert re.fullmatch(r"adapt/4 reflections\.examples=[0-9a-f]{12}", resolve_protocol(config).id)
-    lm, asked = walks(live)[0], Engine(lambda _: says(what_went_wrong="It walked.", plan="Sit."))
+    lm, asked = walks(live)[0], Engine(lambda _: says(mistakes="It walked.", plan="Sit."))
     settings = make_reflection_settings(config)
     with acting(live, lambda role, *rest: lm(role, *rest) if role == "actor" else model(asked), reflections=settings):
         Agent("reflexion")(variant=REWARDED, trials=2)
@@ -223,8 +236,8 @@ def test_examples_of_a_file_stand_in_the_reflectors_prompt_and_in_the_identity(t
         (tmp_path / "bad.toml").write_text(text)
         with pytest.raises(ConfigError, match="is no TOML file of tables"):
             make_reflection_settings(load_config(overrides=[f"memory.reflections.examples={tmp_path / 'bad.toml'}"]))
-    with pytest.raises(ConfigError, match="cannot read none"):
-        resolve_protocol(load_config(overrides=["memory.reflections.examples=none.toml"]))
+    with pytest.raises(ConfigError, match="cannot read absent"):
+        resolve_protocol(load_config(overrides=["memory.reflections.examples=absent.toml"]))
 
 
 def test_a_long_term_part_from_the_variant_itself_is_not_shown_in_a_stream():
@@ -314,7 +327,7 @@ def test_reflections_of_a_run_are_read_by_a_later_one_and_never_by_their_own_var
     (unit,) = Store(Path("two")).units()
     others = sum(held for variant, held in plans.items() if variant != unit.variant)
     shown = unit.trials[0].shown["plans_from_past_attempts"]
-    assert shown.count("(at another variant, of gripper)") == others > 0, "the other variants', and not its own"
+    assert shown.count("at another task (gripper)") == others > 0, "the other variants', and not its own"
     assert unit.stream is None
     again = ("run", *play[1:], *fast, *read, "--per-task", "1", "--out", "two", "--dry-run")
     assert rsso(*again)[0] == 0, "a run is bound to what the index holds"

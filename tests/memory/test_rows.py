@@ -65,9 +65,10 @@ def read(memory, variant):
 
 TRIALS = (play(A, 1, 0, ("push cup", "take cup")), play(A, 2, 100), play(B, 1, 100, ("push cup", "lift cup")))
 SHOWN_TO_C = {
-    "last-trajectory": "Attempt 1:\nboil::1 trial 1\npush cup\ntake cup",
-    "long-context": "Attempt 1:\nboil::1 trial 1\npush cup\ntake cup\n"
-    "Attempt 2:\nboil::1 trial 2\nopen door\ntake cup\nAttempt 1:\nboil::2 trial 1\npush cup\nlift cup",
+    "last-trajectory": "Attempt 1 at another task: boil the water\nboil::1 trial 1\npush cup\ntake cup",
+    "long-context": "Attempt 1 at another task: boil the water\nboil::1 trial 1\npush cup\ntake cup\n"
+    "Attempt 2 at another task: boil the water\nboil::1 trial 2\nopen door\ntake cup\n"
+    "Attempt 1 at another task: boil the lead\nboil::2 trial 1\npush cup\nlift cup",
     "exprag": "Task: boil the water\nboil::1 trial 1\npush cup\ntake cup\n",
     "expel": "- insight 1",
     "awm": "Subgoal 1: of boil::1 trial 2\n  1. go\n  2. take\nSubgoal 2: of boil::2 trial 1\n  1. go\n  2. take",

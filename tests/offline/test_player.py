@@ -249,7 +249,7 @@ EXPECTED = {
     SkillActor: lambda p: p.action == "teleport to kitchen" and p.subgoal == "The fridge is open.",
     add_reflection_fields(Reflect, frozenset(IMPROVEMENTS)): lambda p: (
         p.plan.startswith("Repeat what earned 33 points: teleport to kitchen; focus on thermometer. Do not focus on ")
-        and all(f"{said} open cupbord" in text for said, text in (("Do not", p.plan), ("such as", p.what_went_wrong)))
+        and all(f"{said} open cupbord" in text for said, text in (("Do not", p.plan), ("such as", p.mistakes)))
         and ("Do not open door." in p.plan, "Do not wait" in p.plan) == (True, False)
         and (p.critical_step, p.failed_action_pattern[:12], type(p.priority_locations)) == (5, "open, 1 time", list)
     ),

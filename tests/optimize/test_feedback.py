@@ -143,7 +143,7 @@ def test_every_kind_of_goal_has_advice_that_a_proposer_can_use_and_a_phrase_that
 
 def reflector(plan, *results, wrong=""):
     given = {"transcript": render_transcript(results[0].trajectory)}
-    return build_feedback("reflector", given, dspy.Prediction(what_went_wrong=wrong, plan=plan), results)
+    return build_feedback("reflector", given, dspy.Prediction(mistakes=wrong, plan=plan), results)
 
 
 @pytest.mark.parametrize(

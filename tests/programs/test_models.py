@@ -29,7 +29,7 @@ from tests.live import FAST, REWARDED, WALK, Engine, acting, is_asked, model, pr
 METHOD = "rsso+neural"
 ROLES = {
     "action": "actor",
-    "what_went_wrong": "reflector",
+    "mistakes": "reflector",
     "summary": "verbalizer",
     "steps": "verbalizer",
     "target": "verbalizer",

@@ -71,7 +71,7 @@ def test_the_square_is_read_out(scores, interaction, reading):
 
 @pytest.mark.parametrize(
     ("protocol", "shown"),
-    [("adapt/4 trials=3", True), ("release layout=conversation", True), ("sso-adapt/3", False),
+    [("adapt/4 trials=3", True), ("release/2 layout=conversation", True), ("sso-adapt/3", False),
      ("adapt/4 steps=9 layout=paper", False)],
 )  # fmt: skip
 def test_a_conversation_has_a_square_of_either_scaffold(protocol, shown):
