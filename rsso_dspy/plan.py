@@ -304,7 +304,7 @@ def _count_trial_calls(
     states = [*([known] if known else []), *(steps + 1 for steps in budgets)]
     for memory in map(load_memory, method.memories):
         lasts = memory.region in rules.lasting and not rules.frozen
-        learns_from_success = memory.learns_from_success or plan.reflections.successes
+        learns_from_success = memory.learns_from_success or plan.reflections.writes_after_success
         trials = len(budgets) if lasts else of_solved if learns_from_success else learnt
         for trial in range(played + 1, trials + 1):
             calls.update(memory.most_calls(states[: trial + bool(known)], plan.alone))

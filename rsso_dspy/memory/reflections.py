@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from rsso_dspy.memory import Memory, Recall, Services
+from rsso_dspy.memory.patterns import PatternMemory
 from rsso_dspy.memory.texts import find_nearest
 from rsso_dspy.records import Trajectory, Variant
 
@@ -15,7 +16,7 @@ Improvement = Literal[
 ]
 """structured: failed action pattern, root cause, missing exploration, strategy adjustment, priority locations.
 loops: the reflector is told of semantic loops. hierarchical: plans that leave are distilled into a long-term memory.
-across-tasks: plans go on to the next variants of their task type. adaptive: five plans are shown after five failures.
+across-tasks: patterns of success and of failure go on to the next variants of their task type. adaptive: five plans are shown after five failures.
 novelty: a plan that says what an earlier one says is not kept. counterfactual: the critical step, what should have been
 done, the expected outcome. retrieval: plans of other units, by similarity of the tasks."""
 
@@ -46,6 +47,11 @@ class ReflectionSettings:
     def is_passed_on(self) -> bool:
         """Whether plans go from each unit of a stream to the next."""
         return self.has("across-tasks") or (self.has("retrieval") and self.index is None)
+
+    @property
+    def writes_after_success(self) -> bool:
+        """Whether a solved trial costs a call: its plan, or its pattern of success, is for others."""
+        return self.successes or self.has("across-tasks")
 
     @property
     def tells_variants_apart(self) -> bool:
@@ -88,7 +94,7 @@ class Reflection:
 def pass_on_reflections(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     """The snapshot that the next unit starts from: everything is of others, nothing its own."""
     carried = [*snapshot.get("carried", ()), *snapshot["plans"]][-MOST_PASSED_ON:]
-    kept = {"long_term": snapshot["long_term"]} if "long_term" in snapshot else {}
+    kept = {name: snapshot[name] for name in ("long_term", "patterns") if name in snapshot}
     return {"plans": [], "carried": carried, **kept}
 
 
@@ -164,6 +170,7 @@ class ReflectionMemory(Memory):
         self._own: list[Reflection] = []
         self._others: list[Reflection] = []
         self._long_term = LongTerm()
+        self._patterns = PatternMemory()
         self._failures = 0
         self._failed_on = ""  # the variant whose failed trials are counted, where variants are told apart
         self._variant, self._task = "", ""
@@ -182,6 +189,8 @@ class ReflectionMemory(Memory):
         """The long-term part, plans of other variants, and every own plan under the number of its trial."""
         of_itself = self.settings.is_passed_on and self._variant in self._long_term.learnt_on
         rows = [("", self._long_term.text)] if self._long_term.text and not of_itself else []
+        if patterns := self._patterns.show(self._variant):
+            rows.append(("patterns", patterns))
         for reflection in [*self._select_others(), *self._list_shown()]:
             is_own = reflection.variant == self._variant
             name = f"attempt-{reflection.trial}" if is_own else f"{reflection.variant}-attempt-{reflection.trial}"
@@ -190,11 +199,13 @@ class ReflectionMemory(Memory):
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Counts of this trial: ``calls`` made, plans ``written``, answers ``malformed``; plans ``held`` now. With
-        novelty also plans dropped as ``similar``, with hierarchical also plans ``distilled``."""
+        novelty also plans dropped as ``similar``, with hierarchical also plans ``distilled``, with across-tasks also
+        new ``patterns``."""
         counts = {"calls": 0, "written": 0, "malformed": 0}
         counts |= {"similar": 0} if self.settings.has("novelty") else {}
         counts |= {"distilled": 0} if self.settings.has("hierarchical") else {}
-        if not trajectory.solved or self.settings.successes:
+        counts |= {"patterns": 0} if self.settings.has("across-tasks") else {}
+        if not trajectory.solved or self.settings.writes_after_success:
             self._failures += not trajectory.solved
             self._write_plan(trajectory, counts)
             self._let_go(trajectory.variant, counts)
@@ -214,6 +225,11 @@ class ReflectionMemory(Memory):
         plan = "" if said is None else compose_reflection(said, trajectory)
         if not plan:
             counts["malformed"] = 1
+            return
+        if settings.has("across-tasks"):
+            pattern = plan if trajectory.solved else str(said.get("pattern") or "")
+            counts["patterns"] += self._patterns.add(pattern, trajectory.variant.key, trajectory.solved)
+        if trajectory.solved and not settings.successes:
             return
         if settings.has("novelty"):
             nearest = find_nearest(services.runtime.embed, plan, [each.plan for each in self._own])
@@ -260,21 +276,15 @@ class ReflectionMemory(Memory):
         return self._own[-(self.settings.most_kept if self._failures >= WIDE else self.settings.size) :]
 
     def _select_others(self) -> list[Reflection]:
-        """Plans of other variants: the newest of the task type, oldest first; then those of the nearest tasks; each
-        once."""
+        """Plans of other variants: with retrieval, those of the nearest tasks, each once."""
         settings, runtime, variant = self.settings, self.services.runtime, self._variant
-        if not settings.tells_variants_apart or not variant:
+        if not settings.has("retrieval") or not variant:
             return []
-        found, task_type = list[Reflection](), variant.partition("::")[0]
-        if settings.has("across-tasks"):
-            same = [each for each in self._others if each.task_type == task_type and each.variant != variant]
-            found += same[-settings.size :]
-        if settings.has("retrieval"):
-            stored = self._others[::-1] if runtime.stored is None else runtime.stored
-            fit = [each for each in stored if each.variant != variant and settings.finds(each, task_type)]
-            nearest = find_nearest(runtime.embed, self._task, [each.task for each in fit])
-            found += [fit[place] for place, _ in nearest[: settings.retrieved]]
-        return list(dict.fromkeys(found))
+        task_type = variant.partition("::")[0]
+        stored = self._others[::-1] if runtime.stored is None else runtime.stored
+        readable = [plan for plan in stored if plan.variant != variant and settings.finds(plan, task_type)]
+        nearest = find_nearest(runtime.embed, self._task, [plan.task for plan in readable])
+        return list(dict.fromkeys(readable[place] for place, _ in nearest[: settings.retrieved]))
 
     def snapshot(self) -> dict[str, Any]:
         data: dict[str, Any] = {"plans": [each.dump() for each in self._own]}
@@ -282,6 +292,8 @@ class ReflectionMemory(Memory):
             data["carried"] = [each.dump() for each in self._others]
         if self._long_term.text:
             data["long_term"] = asdict(self._long_term)
+        if self._patterns.patterns:
+            data["patterns"] = self._patterns.dump()
         if self.settings.has("adaptive"):
             data["failures"] = self._failures
             if self._failed_on:
@@ -292,6 +304,7 @@ class ReflectionMemory(Memory):
         self._own = [Reflection(**entry) for entry in data["plans"]][-self.settings.most_kept :]
         self._others = [Reflection(**entry) for entry in data.get("carried", ())]
         self._long_term = LongTerm(**data.get("long_term", {}))
+        self._patterns = PatternMemory.load(data.get("patterns", ()))
         self._failures, self._failed_on = data.get("failures", 0), data.get("failed_on", "")
 
     @classmethod

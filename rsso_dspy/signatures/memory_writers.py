@@ -39,6 +39,9 @@ DrawPattern = (  # what the reflector is asked after a success instead
 
 ADDED_FIELDS: dict[str, dict[str, tuple[Any, str]]] = {
     "loops": {"loops": (str, "where the attempt went in circles; the plan has to break them")},
+    "across-tasks": {
+        "pattern": (str, "the mistake as it may be made in other tasks of this type, in one short sentence; or none"),
+    },
     "structured": {
         "failed_action_pattern": (str, "the kind of action that failed, and how often"),
         "root_cause": (str, "why the attempt failed, in one sentence"),

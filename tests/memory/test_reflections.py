@@ -12,6 +12,7 @@ from rsso_dspy.environments.scienceworld.actions import name_place
 from rsso_dspy.errors import ConfigError
 from rsso_dspy.loops import describe_loops, find_loop, is_repeated
 from rsso_dspy.memory import NOTHING, reflections
+from rsso_dspy.memory.patterns import PatternMemory
 from rsso_dspy.memory.reflections import DISTILLER, IMPROVEMENTS, ReflectionMemory, ReflectionSettings
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
@@ -43,7 +44,8 @@ class Reflector:
             return said if self.distills else None
         self.shown.append(earlier_plans)
         plan = self.plans.pop(0) if self.plans else f"plan after {transcript.rpartition(' ')[2]}"
-        return None if plan is None else Answer(mistakes="", plan=plan)
+        pattern = f"mistake of {transcript.rpartition(' ')[2]}"
+        return None if plan is None else Answer(mistakes="", plan=plan, pattern=pattern)
 
 
 def memory_of(*improvements, **settings) -> ReflectionMemory:
@@ -162,16 +164,49 @@ def test_plans_that_leave_are_distilled_into_a_bounded_long_term_part(how):
     assert memory.preamble().text == "Attempt 2 at this task: plan after 2"
 
 
-def test_across_tasks_shows_the_next_variant_of_a_type_what_others_taught_and_never_its_own():
+def test_across_tasks_keeps_patterns_of_success_and_of_failure_for_each_task_type():
+    """Improvement 4 of the notes: for each task type, patterns of success and of failure, after each trial."""
+    memory = memory_of("across-tasks")
+    fail(memory, "boil::1", trial=1)
+    solve(memory, "boil::1", trial=2)
+    fail(memory, "melt::1")
+    memory = hand_on(memory, "across-tasks")
+    shown = fail(memory, "boil::2")
+    assert shown == (
+        "- Other tasks of this type (boil)\n  What worked:\n  - plan after 2\n  What failed:\n  - mistake of 1"
+    )
+    assert memory.snapshot()["patterns"] == [
+        {"text": "mistake of 1", "variant": "boil::1", "is_success": False},
+        {"text": "plan after 2", "variant": "boil::1", "is_success": True},
+        {"text": "mistake of 1", "variant": "melt::1", "is_success": False},
+        {"text": "mistake of 1", "variant": "boil::2", "is_success": False},
+    ]
+
+
+def test_across_tasks_never_shows_a_variant_what_was_written_on_it():
     memory = memory_of("across-tasks")
     assert fail(memory, "boil::1") == ""
     other = hand_on(memory, "across-tasks")
     assert fail(other, "melt::1") == ""
     same = hand_on(other, "across-tasks")
-    assert fail(same, "boil::2") == "Attempt 1 at another task (boil): plan after 1"
+    assert "mistake of 1" in fail(same, "boil::2", trial=3)
     back = hand_on(same, "across-tasks")
-    assert fail(back, "boil::1").count("plan after") == 1  # that of boil::2
-    assert fail(back, "boil::1", trial=2).endswith("; Attempt 1 at this task: plan after 1")
+    shown = fail(back, "boil::1")
+    assert "mistake of 3" in shown
+    assert "mistake of 1" not in shown
+    again = fail(back, "boil::1", trial=2)
+    assert again.endswith("- Attempt 1 at this task: plan after 1")
+
+
+def test_of_patterns_the_newest_five_of_a_kind_and_task_type_are_kept_each_once():
+    patterns = PatternMemory()
+    for number in range(7):
+        assert patterns.add(f"Look {number}.", "boil::1", is_success=False)
+        assert not patterns.add(f"Look {number}.", "boil::1", is_success=False)
+    assert patterns.add("Heat it.", "boil::1", is_success=True)
+    assert [pattern.text for pattern in patterns.patterns] == [*(f"Look {n}." for n in range(2, 7)), "Heat it."]
+    assert not patterns.add("None.", "boil::2", is_success=False)
+    assert PatternMemory.load(patterns.dump()) == patterns
 
 
 def test_retrieval_shows_the_nearest_tasks_of_others_and_never_the_variant_itself():
@@ -189,15 +224,15 @@ def test_retrieval_shows_the_nearest_tasks_of_others_and_never_the_variant_itsel
 
 
 def test_successes_write_what_worked_for_other_variants_and_widen_no_window():
-    alone = memory_of("across-tasks")
+    alone = memory_of("retrieval")
     solve(alone, "boil::1")
-    assert fail(hand_on(alone, "across-tasks"), "boil::2") == "", "without the setting nothing is written"
-    memory = memory_of("across-tasks", "adaptive", successes=True)
+    assert fail(hand_on(alone, "retrieval"), "boil::2") == "", "without the setting nothing is written"
+    memory = memory_of("retrieval", "adaptive", successes=True)
     solve(memory, "boil::1")
     assert memory.snapshot()["failures"] == 0
-    other = hand_on(memory, "across-tasks", successes=True)
+    other = hand_on(memory, "retrieval", successes=True)
     assert fail(other, "boil::2") == "- Attempt 1 at another task (boil), which it solved: plan after 1"
-    assert [each.solved for each in other.entries(other.snapshot())] == [False, True]
+    assert [reflection.solved for reflection in other.entries(other.snapshot())] == [False, True]
 
 
 @pytest.mark.parametrize(
