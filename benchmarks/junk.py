@@ -132,7 +132,8 @@ def compile_placebos(given: argparse.Namespace) -> dict[str, int]:
             compiled = compile_agent(agent, live, replace(wanted, optimizer=make_trier(programs)), given.jobs)
         assert compiled.confirmation is not None
         counts[compiled.confirmation.verdict] += 1
-        gains = [f"{100 * (each.scores.metric - compiled.tried[0].scores.metric):+.1f}" for each in compiled.tried[1:]]
+        start, *metrics = [each.scores.metric for each in compiled.tried if each.scores]
+        gains = [f"{100 * (metric - start):+.1f}" for metric in metrics]
         print(f"seed {seed}: {compiled.confirmation.verdict}; gains on val {', '.join(gains)}; {compiled.confirmation}")
     return counts
 

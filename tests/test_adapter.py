@@ -239,6 +239,11 @@ def test_an_action_that_is_whole_is_not_asked_for_again_where_the_model_went_on_
     assert (got.action, len(requests)) == ("open door", 1)
 
 
+@pytest.mark.parametrize("plan", ["Plan: Turn the lamp on.", '{"mistakes": "None.", "plan": "Go on"}'])
+def test_what_ends_with_a_whole_sentence_or_object_is_not_asked_for_again(plan):
+    assert len(ask(ChatAdapter(), plan, signature=Reflect, was_cut=True)[1]) == 1
+
+
 DESCRIBED = dspy.Signature("a -> mistakes: str, plan: str").with_updated_fields("plan", desc="what to do next time")
 
 

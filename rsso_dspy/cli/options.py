@@ -1,6 +1,7 @@
 """Options that several commands share, the configuration that they give, and how commands print."""
 
 import inspect
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sized
@@ -42,6 +43,7 @@ ProtocolName = Annotated[
 Jobs = Annotated[int, typer.Option(min=1, max=MOST_JOBS, help="Units played at once, each with its own simulator.")]
 BenchmarkName = Annotated[str | None, typer.Option("--benchmark", metavar="NAME", help="Installed benchmark to play.")]
 
+USUAL_JOBS = 8  # maximum where nobody says how many; a simulator may take half a gigabyte
 GIVEN = "model"  # name of the backend that `--model` creates
 
 
@@ -151,6 +153,12 @@ def name_model(model: str | None, base_url: str | None, backend: str | None) -> 
     if base_url is not None:
         table["base_url"] = base_url
     return [format_override(f'backends."{backend or GIVEN}".{name}', value) for name, value in table.items()]
+
+
+def count_usual_jobs() -> int:
+    """How many simulators a command starts where nobody says: one for each core that this process may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, USUAL_JOBS)
 
 
 def split_names(text: str, option: str) -> tuple[str, ...]:

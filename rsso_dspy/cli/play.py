@@ -389,7 +389,7 @@ def compile_and_print(
     finished = load_finished_compile(out, config, request)
     kept = 0 if finished else RolloutLogs(out).check_request(request.describe(config))
     options, teacher = request.options, request.teacher
-    steps = f"each of the protocol's steps, {options.steps} at most"
+    steps = f"each of the protocol's steps, {options.steps} at most; {jobs} at once"
     if not (finished or kept or start.dry_run):  # what is kept may be all that it takes
         start.check_backend(config)
         if teacher and teacher.backend:

@@ -15,7 +15,7 @@ from rsso_dspy.errors import NotInstalled, NotRecorded, UnknownName, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path
 from rsso_dspy.memory.formats import ConstitutionFile
 from rsso_dspy.optimize import program_file
-from rsso_dspy.optimize.program_file import Compiled, RoleDifference
+from rsso_dspy.optimize.program_file import Compiled, RoleChange, RoleDifference, TriedProgram
 from rsso_dspy.pricing import PriceOf, format_dollars, format_tokens
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, TrialResult, UnitRecord, Usage
@@ -33,6 +33,7 @@ from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import JobRecord
 
 ABRIDGED = 160  # how many characters of a demonstration's field are printed
+MOST_NAMED = 3  # roles that a cell names
 MOST_STEPS = 20_000  # maximum number of steps whose requests and answers a page holds
 TOO_MANY = "the run is long; `rsso-dspy show DIR UNIT --prompts` shows what was sent in one unit"
 
@@ -175,7 +176,7 @@ def describe_compile(compiled: Compiled) -> Iterator[str]:
     before, after = compiled.before, compiled.after
     if before is None or after is None:
         scores = "the budget ended before the zero-shot program was scored"
-    elif compiled.improved or compiled.candidate:
+    elif compiled.gained_on_val:
         metric = f"metric {100 * before.metric:.1f} -> {100 * after.metric:.1f}"
         scores = f"{metric}, Mean {before.mean:.1f} -> {after.mean:.1f}"
     else:
@@ -183,8 +184,9 @@ def describe_compile(compiled: Compiled) -> Iterator[str]:
         scores = f"nothing better than the zero-shot program was found ({means})"
     yield (
         f"{compiled.method}, {compiled.optimizer}: {scores}, on {format_plural(compiled.val, 'val variant')}; "
-        f"{format_plural(compiled.tried, 'program')} compared; the search ended: {compiled.search_end}"
+        f"the search ended: {compiled.search_end}"
     )
+    yield _count_programs(compiled)
     yield program_file.describe_verdict(compiled)
     yield from program_file.describe_noise(compiled)
     yield (
@@ -197,11 +199,49 @@ def describe_compile(compiled: Compiled) -> Iterator[str]:
     if compiled.improved or compiled.candidate:
         yield f"{'changed' if compiled.improved else 'the candidate changes'}: {', '.join(compiled.changes)}"
     if not compiled.improved:
-        beside = "and the candidate beside it, which plays only by evaluate --candidate"
+        beside = f"and {_name_kept(compiled)} beside it, which plays only by evaluate --candidate"
         yield f"The file holds the zero-shot program, {beside if compiled.candidate else 'marked as such'}."
     yield from (f"note: {note}" for note in compiled.notes)
     if compiled.rule_based:
         yield RULE_BASED_NOTE
+
+
+def _count_programs(compiled: Compiled) -> str:
+    """How many programs were played, and how far which of them came. Every program is counted once."""
+    groups: dict[str, list[int]] = {}
+    compared = {tried.program for tried in compiled.compared}
+    for number, tried in _number_programs(compiled):
+        if tried.program in compared:
+            came = "on all of val"
+        elif tried.dropped:
+            came = "dropped on val"
+        else:
+            came = "cut short on val" if compiled.count_val_played(tried) else "on train alone"
+        groups.setdefault(came, []).append(number)
+    counts = [f"{len(numbers):,} {came} ({_join_numbers(numbers)})" for came, numbers in groups.items()]
+    return f"{format_plural(compiled.tried, 'program')} tried: {', '.join(counts) or 'no rollout came to its end'}"
+
+
+def _number_programs(compiled: Compiled) -> list[tuple[int, TriedProgram]]:
+    """The programs with their numbers; files of early versions only have the order."""
+    return [(place if each.number is None else each.number, each) for place, each in enumerate(compiled.tried)]
+
+
+def _join_numbers(numbers: Sequence[int]) -> str:
+    """Rising numbers as ranges: 0, 2-24."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1] = [ranges[-1][0], number]
+        else:
+            ranges.append([number])
+    return ", ".join("-".join(map(str, each)) for each in ranges)
+
+
+def _name_kept(compiled: Compiled) -> str:
+    """The kept candidate by its number, where the file lists it."""
+    numbers = [number for number, each in _number_programs(compiled) if each.program == compiled.chosen_program]
+    return f"candidate {numbers[0]}" if numbers else "the candidate"
 
 
 def describe_spending(usage: Mapping[str, Usage], amount: float | None = 0.0, calls: int | None = None) -> str:
@@ -236,19 +276,55 @@ def _describe_origin(file: Path, compiled: Compiled) -> Iterator[str]:
 
 
 def _print_candidates(compiled: Compiled) -> None:
+    """Print every program that was tried, in a table, and below it why some were not played on all of val."""
     if not compiled.tried:
         return
     rows = []
-    for place, each in enumerate(compiled.tried):
-        number = place if each.number is None else each.number
-        chosen = each.program == compiled.chosen_program
-        kinds = {"start": number == 0, "placebo": each.placebo, "dropped": each.dropped, "chosen": chosen}
-        scores = (format_number(score, ".1f") for score in (100 * each.scores.metric, each.scores.mean))
-        rows.append((each.program[:12], number, *scores, ", ".join(name for name, there in kinds.items() if there)))
+    for number, tried in _number_programs(compiled):
+        scores = tried.scores
+        rows.append(
+            (
+                tried.program[:12],
+                number,
+                ", ".join(_describe_kind(compiled, number, tried)),
+                _abridge_changes(tried.changes),
+                "" if tried.nearest is None else f"{tried.nearest}: {tried.apart}",
+                (compiled.count_val_played(tried), len(compiled.val)),
+                format_number(100 * scores.metric if scores else None, ".1f"),
+                format_number(scores.mean if scores else None, ".1f"),
+            )
+        )
     echo()
     many = format_plural(compiled.tried, "program")
-    print_paragraph(f"{many} compared, on the val variants; scores from 0 to 100", bold=True)
-    print_parts([build_sheet("candidates", "", ("program", "#", "metric", "Mean", "kind"), rows)])
+    print_paragraph(f"{many} tried; scores from 0 to 100, over the val variants that each was played on", bold=True)
+    columns = ("program", "#", "what it is", "changes", "nearest", "val", "metric", "Mean")
+    print_parts([build_sheet("candidates", "", columns, rows)])
+    print_paragraph(
+        "changes: sentences and list lines that a prompt has (+) or lacks (-) beside the zero-shot one, and "
+        "demonstrations shown; nearest: the earlier program that differs least, and in how many of these"
+    )
+    for number, tried in _number_programs(compiled):
+        if tried.left:
+            print_paragraph(f"{number}: {tried.left}", "  ")
+
+
+def _abridge_changes(changes: Sequence[RoleChange]) -> str:
+    """How much each role's prompt differs; roles that differ alike are named together, many of them by their number."""
+    roles = group_values((change.counts, change.role) for change in changes)
+    return "; ".join(
+        f"{', '.join(names) if len(names) <= MOST_NAMED else f'{len(names)} roles'} {counts}"
+        for counts, names in roles.items()
+    )
+
+
+def _describe_kind(compiled: Compiled, number: int, tried: TriedProgram) -> Iterator[str]:
+    """Where a program came from, and what became of it."""
+    usual = "start" if number == 0 else "placebo" if tried.placebo else "candidate"  # of files that do not say
+    yield tried.origin or usual
+    if tried.dropped:
+        yield "dropped"
+    if number > 0 and tried.program == compiled.chosen_program:
+        yield "chosen" if compiled.gained_on_val else "kept"
 
 
 def _print_role(role: RoleDifference) -> None:

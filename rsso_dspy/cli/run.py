@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rsso_dspy.bounds import MOST_SEED
+from rsso_dspy.bounds import MOST_JOBS, MOST_SEED
 from rsso_dspy.cli import options
 from rsso_dspy.cli.options import echo, print_status, split_names, split_tasks
 from rsso_dspy.errors import UsageError
@@ -174,7 +174,14 @@ def compile_program(
         int | None, typer.Option(min=1, help="Rollouts at most (default: 4 x train and val, 2 x confirm).")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=20, help="Seeds of each val and confirm variant.")] = 1,
-    jobs: options.Jobs = 1,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MOST_JOBS,
+            help=f"Rollouts played at once, each in a simulator (default: one a core, {options.USUAL_JOBS} at most).",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the compiled program.")] = Path("compiled.json"),
     *,
     start: options.Start,
@@ -216,4 +223,4 @@ def compile_program(
         teacher,
         print_status,
     )
-    compile_and_print(request, preset, config, calib, out, start, jobs)
+    compile_and_print(request, preset, config, calib, out, start, jobs or options.count_usual_jobs())

@@ -29,8 +29,15 @@ from rsso_dspy.optimize.optimizers import (
     make_placebo,
     read_candidates,
 )
-from rsso_dspy.optimize.program_file import Compiled, ProgramScores, TriedProgram
-from rsso_dspy.optimize.rollouts import CompileStopped, RolloutLogs, Rollouts, choose_candidate
+from rsso_dspy.optimize.program_file import Compiled, ProgramScores, RoleChange, TriedProgram
+from rsso_dspy.optimize.rollouts import (
+    CUT_SHORT,
+    CompileStopped,
+    RolloutLogs,
+    Rollouts,
+    choose_candidate,
+    select_kept_candidate,
+)
 from rsso_dspy.optimize.teacher import Teacher, choose_teacher
 from rsso_dspy.optimize.verdict import LEVEL, CandidateProgram, describe_smallest_gain, judge_candidate
 from rsso_dspy.plan import TEACHING, Forecast, Plan, check_writers, compute_step_budgets, forecast_calls
@@ -353,12 +360,12 @@ def confirm_choice(agent: Agent, rollouts: Rollouts) -> None:
 def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
     wanted, live, val, seeds = rollouts.wanted, rollouts.live, rollouts.val, rollouts.seeds
     start, chosen = rollouts.register_candidate(agent), choose_candidate(rollouts)
-    rows = [_describe_candidate(each, val, seeds) for each in rollouts.candidates.values()]
     ended = rollouts.ended_by or ""
     why = rollouts.unconfirmed or ENDED.get(ended, "")
     confirmation = judge_candidate(start, chosen, wanted.calibration.confirm, seeds, why)
     improved, best = confirmation.verdict == "confirmed", chosen or start
-    kept = best if improved else start
+    program = best if improved else start
+    kept = None if improved else select_kept_candidate(rollouts)
     experience = check_for_learning(live.config, [agent.method])
     usual_end = BUDGET_SPENT if ended == "rollouts" else ENDED.get(ended, "the optimizer had nothing left to propose")
     found = {
@@ -369,9 +376,9 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
         "source_unknown": list_unknown_sources(experience),
         "before": _compute_scores(start, val, seeds),
         "after": _compute_scores(best, val, seeds),
-        "tried": list(filter(None, rows)),
+        "tried": describe_candidates(rollouts),
         "confirmation": confirmation,
-        "candidate": None if improved or chosen is None else program_file.KeptCandidate(chosen.program, chosen.state),
+        "candidate": program_file.KeptCandidate(kept.program, kept.state) if kept else None,
         "search_end": rollouts.search_end or usual_end,
         "rollouts": rollouts.spent,
         "usage": dict(sorted(rollouts.usage.items())),
@@ -381,8 +388,8 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
         "rule_based": live.backend.rule_based,
         "environment": CompileEnvironment.of(live.config),
         "signatures": program_file.hash_schema(agent),
-        "program": kept.program,
-        "state": kept.state,
+        "program": program.program,
+        "state": program.state,
     }
     return program_file.FILE.validate_python(found)
 
@@ -393,14 +400,57 @@ def _tell_untaught(rollouts: Rollouts) -> Iterator[str]:
         yield f"nothing is shown of {', '.join(sorted(untaught))}: the teacher did not solve them, or knows no solution"
 
 
-def _describe_candidate(tried: CandidateProgram, val: Sequence[Variant], seeds: int) -> TriedProgram | None:
-    """The row of a candidate that was played on all of `val`, or dropped there; None for any other."""
-    met = [variant for variant in val if variant in tried.rollouts] if tried.dropped else val
-    if (scores := _compute_scores(tried, met, seeds)) is None:
-        return None
-    played = {each.key: tried.list_rollouts(each, seeds) for each in sorted(tried.rollouts, key=str)}
-    per_variant = {key: round(fmean(each.score for each in rollouts), 4) for key, rollouts in played.items()}
-    return TriedProgram(tried.program, scores, per_variant, tried.number, tried.placebo, tried.dropped)
+def describe_candidates(rollouts: Rollouts) -> list[TriedProgram]:
+    """What every program was that a rollout was played with, in the order of their numbers."""
+    zero_shot, tried = Agent(rollouts.wanted.method.name).dump_state(), list[TriedProgram]()
+    for candidate in rollouts.candidates.values():
+        if not candidate.rollouts:
+            continue
+        changes = tuple(program_file.list_changes(zero_shot, candidate.state))
+        nearest, apart = _find_nearest(changes, tried)
+        met = candidate.list_met(rollouts.val, rollouts.seeds)
+        played = {
+            variant.key: candidate.list_rollouts(variant, rollouts.seeds)
+            for variant in sorted(candidate.rollouts, key=str)
+        }
+        tried.append(
+            TriedProgram(
+                candidate.program,
+                scores=_compute_scores(candidate, met, rollouts.seeds),
+                per_variant={key: round(fmean(each.score for each in own), 4) for key, own in played.items()},
+                number=candidate.number,
+                placebo=candidate.placebo,
+                dropped=candidate.dropped,
+                origin=candidate.origin,
+                changes=changes,
+                nearest=nearest,
+                apart=apart,
+                val_played=len(met),
+                left="" if len(met) == len(rollouts.val) else candidate.left or _explain_leaving(candidate, rollouts),
+            )
+        )
+    return tried
+
+
+def _explain_leaving(candidate: CandidateProgram, rollouts: Rollouts) -> str:
+    """Why a candidate did not race on val although nothing cut it short: its optimizer has seen enough on train."""
+    start = next(iter(rollouts.candidates.values()))
+    train = rollouts.wanted.calibration.train
+    met = candidate.list_met(train)
+    if not met:
+        return CUT_SHORT
+    reached = f"metric {100 * (candidate.mean_over(met) or 0):.1f} there"
+    if (usual := start.mean_over(met)) is not None:
+        reached += f", {100 * usual:.1f} of 0"
+    name = rollouts.wanted.optimizer.name
+    return f"{name} went on without it after {len(met)} of {len(train)} train variants: {reached}"
+
+
+def _find_nearest(changes: Sequence[RoleChange], tried: Sequence[TriedProgram]) -> tuple[int | None, int]:
+    """The number of the earlier program that these changes differ least from, the first of equals, and by how much."""
+    apart = {each.number: program_file.count_differences(changes, each.changes) for each in tried}
+    nearest = min(apart, key=apart.__getitem__, default=None)
+    return nearest, apart.get(nearest, 0)
 
 
 def _compute_scores(tried: CandidateProgram, val: Sequence[Variant], seeds: int) -> ProgramScores | None:

@@ -33,7 +33,15 @@ from rsso_dspy.files import read_toml
 from rsso_dspy.optimize.calibration import Calibration, build_examples
 from rsso_dspy.optimize.feedback import match_steps, metric
 from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, log_calls
-from rsso_dspy.optimize.verdict import Rollout, TracedCall, estimate_score, is_hopeless, is_solved, measure_deviation
+from rsso_dspy.optimize.verdict import (
+    Rollout,
+    TracedCall,
+    estimate_score,
+    explain_drop,
+    is_hopeless,
+    is_solved,
+    measure_deviation,
+)
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ROLE_OF
 from rsso_dspy.programs.prediction import SOLVED
@@ -106,6 +114,8 @@ class Search(BaseCallback):
         rollouts, known = self.rollouts, self.rollouts.candidates.get(fingerprint_program(program))
         missing = 0 if known and known.dropped else rollouts.count_missing(program, rollouts.val, rollouts.seeds)
         if self.is_done(missing):
+            if known and missing:
+                known.left = f"not raced on val: {rollouts.search_end}"
             raise CompileStopped
         if not missing:
             return
@@ -118,6 +128,7 @@ class Search(BaseCallback):
             met, left = order[: begin + size], order[begin + size :]
             if left and best and best is not candidate and is_hopeless(candidate, best, met, left, seeds, deviation):
                 candidate.dropped = True
+                candidate.left = explain_drop(candidate, best, met, left, seeds)
                 return
 
     def close_uncalled(self) -> None:
@@ -287,6 +298,7 @@ class Optimizer:
     needs: str | None = None  # the package that it needs, in the extra of the optimizer's name
     settings: Mapping[str, Any] = field(default_factory=dict)  # what its proposals depend on, as JSON data
     notes: tuple[str, ...] = ()  # what a reader of the scores should know
+    origin: str = "proposed"  # how its candidates come about, in a word or two
 
 
 def get_optimizer(name: str) -> Optimizer:
@@ -547,6 +559,7 @@ def read_candidates(file: Path | str, agent: Agent, optimizer: str | None = None
         most=lambda c: (1 + len(wordings)) * c.val_rollouts,
         settings={"candidates": sha256(repr(wordings).encode()).hexdigest()[:12]},
         notes=(f"instructions of {Path(file).name}: {per_role}; candidates are numbered in the order of the file",),
+        origin="hand-written",
     )
 
 
@@ -581,8 +594,8 @@ def count_train_and_two(calibration: Calibration) -> int:
 _ROWS = (
     # Zero-shot and one candidate on val, and on a minibatch or on train.
     Optimizer("gepa", gepa, lambda c: 2 * (c.val_rollouts + compute_minibatch_size(c)), count_gepa_proposals),
-    Optimizer("mipro", mipro, count_train_and_two, count_mipro_proposals, needs="optuna"),
-    Optimizer("bootstrap", bootstrap, count_train_and_two, most=count_train_and_two),
+    Optimizer("mipro", mipro, count_train_and_two, count_mipro_proposals, needs="optuna", origin="combined"),
+    Optimizer("bootstrap", bootstrap, count_train_and_two, most=count_train_and_two, origin="bootstrapped"),
     Optimizer("none", lambda _: iter(()), lambda c: c.val_rollouts, searches=False, most=lambda c: c.val_rollouts),
 )
 OPTIMIZERS = {row.name: row for row in _ROWS}

@@ -4,7 +4,8 @@ which is checked as a whole before any of it is used: a file from somebody else 
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from math import sqrt
@@ -35,6 +36,10 @@ ELSEWHERE = "dspy"
 """Stands for the optimizer of a program that `rsso-dspy compile` did not make."""
 
 
+DEMONSTRATION_LENGTH = 160
+"""How many characters of a demonstration stand among the changes of a candidate: its beginning, and its answer."""
+
+
 class FieldState(TypedDict):
     prefix: str
     description: str
@@ -62,20 +67,53 @@ class ProgramScores:
 
 
 @dataclass(frozen=True, slots=True)
-class TriedProgram:
-    """A candidate that was played on val variants: all of them, unless it was dropped."""
+class RoleChange:
+    """How a prompt of one role differs from the zero-shot one, in whole sentences and list lines."""
 
-    program: str
-    scores: ProgramScores
+    role: str
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()  # whose descriptions differ
+    demonstrations: tuple[str, ...] = ()  # added ones: a digest, which tells equal ones, beginning and end
+
+    def list_lines(self) -> list[str]:
+        """Every single difference, as what two candidates may share."""
+        kinds = {"+": self.added, "-": self.removed, "field": self.fields, "shown": self.demonstrations}
+        return [f"{self.role} {kind} {text}" for kind, texts in kinds.items() for text in texts]
+
+    @property
+    def counts(self) -> str:
+        """How much differs, in a few characters: +3 -1 2 shown."""
+        counts = [f"{sign}{len(lines)}" for sign, lines in (("+", self.added), ("-", self.removed)) if lines]
+        if self.fields:
+            counts.append(f"{len(self.fields)} fields")
+        if self.demonstrations:
+            counts.append(f"{len(self.demonstrations)} shown")
+        return " ".join(counts)
+
+
+@dataclass(frozen=True, slots=True)
+class TriedProgram:
+    """A program that was played on train or val variants, as 0, the program to improve, and every candidate were."""
+
+    program: str  # fingerprint of the state
+    scores: ProgramScores | None  # over the val variants that it was played on; None where it was played on none
     per_variant: dict[str, float] = field(default_factory=dict)  # the metric by key; of several seeds the mean
     number: int | None = None
     placebo: bool = False
-    dropped: bool = False
+    dropped: bool = False  # from the race, before it was played on all of val
+    origin: str = ""  # start, placebo, proposed, combined, bootstrapped, hand-written, or what an optimizer says
+    changes: tuple[RoleChange, ...] = ()  # against the zero-shot program
+    nearest: int | None = None  # number of the earlier program that it differs least from; None of the first
+    apart: int = 0  # sentences, list lines, fields and demonstrations in which it differs from that one
+    val_played: int | None = None  # val variants that it was played on; None in files that do not say
+    left: str = ""  # why it was not played on all of val, in words
 
 
 @dataclass(frozen=True, slots=True)
 class KeptCandidate:
-    """The candidate that did best on val, kept beside the program it started from because it is not confirmed."""
+    """The best candidate on val, or the one that got furthest, kept beside the program it started from because it is
+    not confirmed."""
 
     program: str
     state: dict[str, PredictorState]
@@ -134,6 +172,23 @@ class Compiled:
     def improved(self) -> bool:
         """Whether a candidate is confirmed, so that `state` is not the program to improve."""
         return self.confirmation is not None and self.confirmation.verdict == "confirmed"
+
+    @property
+    def gained_on_val(self) -> bool:
+        """Whether the best candidate did better on val than the program to improve."""
+        return self.before is not None and self.after is not None and self.after.metric > self.before.metric
+
+    @property
+    def compared(self) -> tuple[TriedProgram, ...]:
+        """The programs that were played on all of val."""
+        whole = (None, len(self.val))
+        return tuple(each for each in self.tried if each.scores and not each.dropped and each.val_played in whole)
+
+    def count_val_played(self, tried: TriedProgram) -> int:
+        """How many val variants one of the tried programs was played on."""
+        if tried.val_played is not None:
+            return tried.val_played
+        return sum(key in tried.per_variant for key in self.val)
 
     @property
     def is_made_elsewhere(self) -> bool:
@@ -252,7 +307,7 @@ def _select_played(text: str, compiled: Compiled, unconfirmed: bool) -> Compiled
     if compiled.candidate and unconfirmed:
         return compiled.select_candidate()
     advice = (
-        "`rsso-dspy evaluate FILE --candidate` (in Python unconfirmed=True) plays its candidate all the same"
+        f"`rsso-dspy evaluate {text} --candidate` (in Python unconfirmed=True) plays its candidate all the same"
         if compiled.candidate
         else "it holds no candidate; compile again, with a larger --calib, more --max-rollouts or another --optimizer"
     )
@@ -310,12 +365,13 @@ def describe_verdict(compiled: Compiled) -> str:
 
 def describe_noise(compiled: Compiled) -> Iterator[str]:
     """What equally good programs differ by: the placebo and the program to improve, on val."""
-    placebo = next((each for each in compiled.tried if each.placebo), None)
-    others = [each for each in compiled.tried if not (each.placebo or each.dropped)]
+    metrics = {each.program: each.scores.metric for each in compiled.compared if each.scores}
+    placebo = next((each for each in compiled.compared if each.placebo), None)
+    others = [each for each in compiled.compared if not each.placebo]
     if placebo is None or not others:
         return
     before = others[0]
-    gain = 100 * round(placebo.scores.metric - before.scores.metric, 4)
+    gain = 100 * round(metrics[placebo.program] - metrics[before.program], 4)
     told = "the rule-based player heeds none, so this shows no luck" if compiled.rule_based else "so much is luck"
     yield f"noise: a rewording that means nothing gained {gain:+.1f} points on val; {told}"
     differences = [score - before.per_variant.get(key, score) for key, score in placebo.per_variant.items()]
@@ -328,7 +384,7 @@ def describe_noise(compiled: Compiled) -> Iterator[str]:
             f"{100 * find_smallest_gain_at(deviation, pairs):.0f} points is confirmed in four of five such compiles "
             f"({pairs} confirm variants, p < {LEVEL})"
         )
-    if placebo.scores.metric - max(each.scores.metric for each in others) >= WORTH:
+    if metrics[placebo.program] - max(metrics[each.program] for each in others) >= WORTH:
         yield (
             "WARNING: that placebo did better on val than every candidate: what val tells here is noise. It is not "
             "chosen and cannot be confirmed."
@@ -367,6 +423,25 @@ def compare_states(
         )
 
 
+def list_changes(before: Mapping[str, PredictorState], after: Mapping[str, PredictorState]) -> Iterator[RoleChange]:
+    """The roles whose prompts differ, with the texts that do."""
+    for role in compare_states(before, after):
+        if role.changed:
+            yield RoleChange(
+                role.name,
+                added=tuple(text for op, text in role.rows if op == "added"),
+                removed=tuple(text for op, text in role.rows if op == "removed"),
+                fields=role.fields,
+                demonstrations=tuple(map(_abridge_demonstration, role.added)),
+            )
+
+
+def count_differences(one: Iterable[RoleChange], other: Iterable[RoleChange]) -> int:
+    """In how many sentences, list lines, fields and demonstrations two programs differ, by their changes."""
+    lines, others = (Counter(line for change in changes for line in change.list_lines()) for changes in (one, other))
+    return ((lines - others) + (others - lines)).total()
+
+
 def align_sentences(before: str, after: str) -> Iterator[tuple[Op, str]]:
     """The sentences and list lines of two instructions, however their sources were wrapped."""
     old, new = (
@@ -376,6 +451,12 @@ def align_sentences(before: str, after: str) -> Iterator[tuple[Op, str]]:
     for op, a0, a1, b0, b1 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         yield from (("same" if op == "equal" else "removed", sentence) for sentence in old[a0:a1])
         yield from (("added", sentence) for sentence in new[b0:b1] if op != "equal")
+
+
+def _abridge_demonstration(shown: Mapping[str, str]) -> str:
+    text, half = " ".join(" ".join(shown.values()).split()), DEMONSTRATION_LENGTH // 2
+    short = text if len(text) <= DEMONSTRATION_LENGTH else f"{text[:half]} ... {text[-half:]}"
+    return f"{hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:8]} {short}"
 
 
 def _format_demonstration(demo: Mapping[str, Any]) -> dict[str, str]:

@@ -34,7 +34,7 @@ from rsso_dspy.executor import (
     find_first_answer,
 )
 from rsso_dspy.optimize.teacher import Lead, open_lead
-from rsso_dspy.optimize.verdict import CandidateProgram, CompileEnding, Rollout
+from rsso_dspy.optimize.verdict import CandidateProgram, CompileEnding, Rollout, subtract_scores
 from rsso_dspy.plan import TEACHING
 from rsso_dspy.playing import playing
 from rsso_dspy.pricing import make_price_lookup
@@ -52,6 +52,9 @@ _ROLLOUT = TypeAdapter(Rollout)
 
 Job = tuple[str, Variant, int]
 """Fingerprint of a program, a variant, and which of its seeds."""
+
+CUT_SHORT = "the compile ended first"
+"""Why a candidate was not played on all of `val`, where nothing else is to say."""
 
 PROPOSALS = Unit(Arm(get_method("react"), "proposer"), Variant("proposals", 0), 0, 0)
 """Stands for the proposer's questions in the log; the trial of a call is the number of the question."""
@@ -256,12 +259,15 @@ class Rollouts:
         return next(variant for variant in variants if variant.key == key)
 
     def register_candidate(self, program: Agent, placebo: bool = False) -> CandidateProgram:
-        """The candidate of a program; a new one gets the next number."""
+        """The candidate of a program; a new one gets the next number. The first is the program to improve."""
         with self._lock:
             name = fingerprint_program(program)
             if name not in self.candidates:
                 number = len(self.candidates)
-                self.candidates[name] = CandidateProgram(name, program.dump_state(), {}, number, placebo)
+                origin = "placebo" if placebo else self.wanted.optimizer.origin if number else "start"
+                self.candidates[name] = CandidateProgram(
+                    name, program.dump_state(), number=number, placebo=placebo, origin=origin
+                )
             return self.candidates[name]
 
     def count_missing(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> int:
@@ -282,6 +288,7 @@ class Rollouts:
                 cost = 0 if self.is_free(variant) else 1
                 if self.is_halted or self.rollouts_left < cost:
                     self.stop_compile("rollouts")
+                    candidate.left = candidate.left or CUT_SHORT
                     raise CompileStopped
                 self.spent += cost
                 future = self._played[job] = Future()
@@ -302,6 +309,7 @@ class Rollouts:
                 self.stop_compile("interrupted")
             elif cause is not None and not isinstance(cause, CompileStopped):
                 self.stop_compile("error", cause)
+            candidate.left = candidate.left or CUT_SHORT
             future.set_exception(CompileStopped())
             raise CompileStopped from error
         if self._find_lead(variant):
@@ -433,3 +441,23 @@ def choose_candidate(rollouts: Rollouts) -> CandidateProgram | None:
     """The candidate that did best on `val`; None when none beat the program to improve by a tenth of a point."""
     start, best = next(iter(rollouts.candidates.values()), None), rollouts.best_candidate
     return None if best is start else best
+
+
+def select_kept_candidate(rollouts: Rollouts) -> CandidateProgram | None:
+    """The candidate that the file keeps, whatever its verdict: the highest mean on `val`, in thousandths, of those that
+    were played on all of it; else the one that got furthest, on `val` and then on train, and of these the one that
+    gained most there over the program to improve. The earliest of equals; None where no candidate was played."""
+    start, *others = rollouts.candidates.values()
+    tried = [candidate for candidate in others if candidate.rollouts and not candidate.placebo]
+    means = {candidate.number: candidate.mean_over(rollouts.val, rollouts.seeds) for candidate in tried}
+    if finished := [candidate for candidate in tried if means[candidate.number] is not None]:
+        return max(finished, key=lambda candidate: round(means[candidate.number] or 0, 3))
+
+    def rank_progress(candidate: CandidateProgram) -> tuple[int, int, float]:
+        val = candidate.list_met(rollouts.val, rollouts.seeds)
+        train = candidate.list_met(rollouts.wanted.calibration.train)
+        gain = sum(subtract_scores(candidate, start, variant, rollouts.seeds) for variant in val)
+        gain += sum(subtract_scores(candidate, start, variant) for variant in train)
+        return len(val), len(train), round(gain, 3)
+
+    return max(tried, key=rank_progress, default=None)

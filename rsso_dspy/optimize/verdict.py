@@ -56,6 +56,8 @@ class CandidateProgram:
     number: int = 0  # in the order of trying, the same everywhere; 0 is the program to improve
     placebo: bool = False  # shows what luck brings and is never chosen
     dropped: bool = False  # it fell too far behind on `val` to be played on all of it
+    origin: str = ""  # start, placebo, or what its optimizer makes
+    left: str = ""  # why it was not played on all of `val`, in words
 
     def list_rollouts(self, variant: Variant, seeds: int = 1) -> list[Rollout]:
         played = self.rollouts.get(variant, {})
@@ -65,6 +67,10 @@ class CandidateProgram:
         """Mean metric over the first `seeds` seeds; None until all of them have been played."""
         played = self.list_rollouts(variant, seeds)
         return fmean(rollout.score for rollout in played) if len(played) == seeds else None
+
+    def list_met(self, variants: Sequence[Variant], seeds: int = 1) -> list[Variant]:
+        """Those of the variants that it was played on with all seeds."""
+        return [variant for variant in variants if self.mean_on(variant, seeds) is not None]
 
     def mean_over(self, variants: Sequence[Variant], seeds: int = 1) -> float | None:
         known = [mean for variant in variants if (mean := self.mean_on(variant, seeds)) is not None]
@@ -81,7 +87,7 @@ def measure_deviation(candidates: Sequence[CandidateProgram], val: Sequence[Vari
     """The standard deviation of a paired difference between equally good programs: that of the placebo from the program
     to improve, which a model with a temperature makes large; at least `DEVIATION`."""
     before, *others = candidates
-    squares = [_subtract(each, before, one, seeds) ** 2 for each in others if each.placebo for one in val]
+    squares = [subtract_scores(each, before, one, seeds) ** 2 for each in others if each.placebo for one in val]
     return max(DEVIATION, sqrt(fmean(squares) * seeds) if squares else 0.0)
 
 
@@ -94,15 +100,38 @@ def is_hopeless(
     deviation: float = DEVIATION,
 ) -> bool:
     """Whether a candidate cannot catch up on the variants left by solving them all, or would in too few cases."""
-    behind = sum(_subtract(candidate, best, variant, seeds) for variant in met)
+    behind = sum(subtract_scores(candidate, best, variant, seeds) for variant in met)
+    if _is_out_of_reach(behind, best, left, seeds):
+        return True
+    return behind < NormalDist().inv_cdf(HOPE) * deviation * sqrt(len(left) / seeds)
+
+
+def explain_drop(
+    candidate: CandidateProgram,
+    best: CandidateProgram,
+    met: Sequence[Variant],
+    left: Sequence[Variant],
+    seeds: int = 1,
+) -> str:
+    """Why a hopeless candidate was dropped, in words. Points are those of a variant, from 0 to 100."""
+    behind = sum(subtract_scores(candidate, best, variant, seeds) for variant in met)
+    few = f"it would catch up in fewer than {HOPE:.0%} of cases"
+    why = "solving all the others would not catch up" if _is_out_of_reach(behind, best, left, seeds) else few
+    return (
+        f"{100 * behind / len(met):+.1f} points a variant from candidate {best.number} on {len(met)} of "
+        f"{len(met) + len(left)} val variants: {why}"
+    )
+
+
+def _is_out_of_reach(behind: float, best: CandidateProgram, left: Sequence[Variant], seeds: int) -> bool:
     room = sum(1 - (best.mean_on(variant, seeds) or 0) for variant in left)
-    return behind + room < WORTH or behind < NormalDist().inv_cdf(HOPE) * deviation * sqrt(len(left) / seeds)
+    return behind + room < WORTH
 
 
 def estimate_score(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int) -> float:
     """The score of a dropped candidate on a variant that it was not played on: as far behind the best as elsewhere."""
     met = [each for each in best.rollouts if each in candidate.rollouts]
-    behind = fmean(_subtract(candidate, best, each, seeds) for each in met) if met else 0.0
+    behind = fmean(subtract_scores(candidate, best, each, seeds) for each in met) if met else 0.0
     return min(1.0, max(0.0, (best.mean_on(variant, seeds) or 0.0) + min(0.0, behind)))
 
 
@@ -110,7 +139,8 @@ def is_solved(candidate: CandidateProgram, variants: Sequence[Variant]) -> bool:
     return all((candidate.mean_on(variant) or 0) >= SOLVED for variant in variants)
 
 
-def _subtract(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int) -> float:
+def subtract_scores(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int = 1) -> float:
+    """How much better the candidate is on a variant, from -1 to 1; 0 where one of both was not played on it."""
     one, other = candidate.mean_on(variant, seeds), best.mean_on(variant, seeds)
     return 0.0 if one is None or other is None else one - other
 

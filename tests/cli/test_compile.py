@@ -65,8 +65,18 @@ def test_the_end_says_what_came_of_it_what_it_cost_and_what_to_do_next(compiled)
         "say nothing about language models",
     ):
         assert text in compiled.out
-    assert compiled.out.endswith(f"program: {compiled.file}  (rsso-dspy show {compiled.file})\n")
+    assert compiled.out.endswith(f"program: {compiled.file}  (rsso-dspy evaluate {compiled.file} --candidate)\n")
     assert there.improved == ("The file holds the zero" not in compiled.out)
+
+
+def test_the_candidates_of_the_progress_are_those_of_the_file_and_of_the_count(compiled):
+    """A rollout's line names its candidate; the end counts every one of them once, by how far it came."""
+    played = {int(number) for number in re.findall(r"\] candidate (\d+) ", compiled.err)}
+    there = load(compiled.file)
+    assert [each.number for each in there.tried] == sorted(played)
+    ((total, groups),) = re.findall(r"^(\d+) programs tried: (.*)$", compiled.out, re.M)
+    counts = [int(count) for count in re.findall(r"(\d+) (?:on|dropped|cut)", groups)]
+    assert int(total) == sum(counts) == len(played)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +98,16 @@ def test_the_same_command_again_plays_nothing_and_another_is_refused_with_the_di
     assert (compiled.file.stat().st_mtime_ns, compiled.file.read_bytes()) == before
 
 
+@pytest.mark.parametrize(("cores", "jobs"), [(1, 1), (2, 2), (64, 8)])
+def test_a_compile_plays_by_default_one_rollout_a_core_and_eight_at_most(rsso, monkeypatch, cores, jobs):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    started = []
+    monkeypatch.setattr("rsso_dspy.cli.play.compile_and_print", lambda *words: started.append(words[-1]))
+    assert rsso(*ONE)[0] == 0
+    assert rsso(*ONE, "--jobs", "3")[0] == 0
+    assert started == [jobs, 3]
+
+
 OOPS = (500, {"error": {"message": "oops"}})
 KEY = (401, {"error": {"message": "bad key", "type": "invalid_request_error", "code": "invalid_api_key"}})
 
@@ -99,7 +119,7 @@ def test_a_model_that_fails_ends_the_compile_with_its_words_and_no_score(rsso, t
     with provider(lambda _: reply) as served:
         keys = {"model": "openai/m", "base_url": served.url, "key_variable": "TEST_PROVIDER_KEY", "retries": 0}
         words = [word for key, value in keys.items() for word in ("--set", f"backends.mine.{key}={value}")]
-        code, out, err = rsso(*ONE, "--method", "react", "--backend", "mine", *words, "-o", "new.json")
+        code, out, err = rsso(*ONE, "--method", "react", "--backend", "mine", *words, "--jobs", "1", "-o", "new.json")
     assert (code, out, "Traceback" in err) == (1, "", False)
     assert re.search(rf"^error: .*{said}", err, re.M)
     there = load(tmp_path / "new.json")

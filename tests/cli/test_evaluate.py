@@ -61,8 +61,8 @@ def unconfirmed(program):
     return replace(program, confirmation=verdict, after=ProgramScores(1.0, 100.0), **state)
 
 
-def nothing_better(program):
-    """The file as it is when no candidate was better on val."""
+def nothing_tried(program):
+    """The file as it is when the optimizer proposed nothing."""
     return replace(unconfirmed(program), candidate=None, after=program.before)
 
 
@@ -90,9 +90,13 @@ def test_a_line_says_which_program_of_a_file_is_played(rsso, changed, made, word
 @pytest.mark.parametrize(
     ("made", "asked", "said"),
     [
-        (unconfirmed, False, "`rsso-dspy evaluate FILE --candidate` (in Python unconfirmed=True) plays its candidate"),
-        (nothing_better, False, "it holds no candidate; compile again"),
-        (nothing_better, True, "it holds no candidate; compile again"),
+        (
+            unconfirmed,
+            False,
+            "`rsso-dspy evaluate mine.json --candidate` (in Python unconfirmed=True) plays its candidate",
+        ),
+        (nothing_tried, False, "it holds no candidate; compile again"),
+        (nothing_tried, True, "it holds no candidate; compile again"),
     ],
 )
 def test_nothing_is_played_of_a_file_that_holds_nothing_confirmed(rsso, changed, tmp_path, made, asked, said, more):
@@ -106,6 +110,22 @@ def test_nothing_is_played_of_a_file_that_holds_nothing_confirmed(rsso, changed,
     with pytest.raises(UsageError, match="verdict: unconfirmed"):
         rsso_dspy.run(programs="zero-shot,mine.json", unconfirmed=asked, out="out", progress=False)
     assert [each.name for each in tmp_path.iterdir()] == ["mine.json"]
+
+
+def test_a_compile_that_finds_nothing_better_leaves_a_candidate_that_plays_when_it_is_asked_for(
+    rsso, compiled, tmp_path
+):
+    """Its file alone plays nothing, and the error names the option that plays what it keeps."""
+    there = load(compiled.file)
+    assert (there.confirmation.verdict, there.improved) == ("not better", False)
+    words = ("evaluate", compiled.file, "--variants", "lifespan-longest-lived::98", "--trials", "1", *FAST)
+    code, _, err = rsso(*words, "--out", "out")
+    assert (code, f"evaluate {compiled.file} --candidate" in err, list(tmp_path.iterdir())) == (2, True, [])
+    code, out, err = rsso(*words, "--candidate", "--out", "out")
+    assert (code, "rsso+first - rsso" in " ".join(out.split())) == (0, True), err
+    programs = {record.arm: record.provenance["program"] for record in Store(tmp_path / "out").units()}
+    assert programs == {"rsso": there.program, "rsso+first": there.candidate.program}
+    assert there.candidate.program != there.program
 
 
 @pytest.mark.parametrize(

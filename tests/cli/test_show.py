@@ -24,10 +24,11 @@ DEMO = {
 
 @pytest.fixture
 def edited(compiled, tmp_path) -> Callable[..., Path]:
-    """A copy of the compiled file after an edit of its content, with the fingerprint of what it then says."""
+    """A copy of the compiled file, with its program alone, after an edit of its content, and with the fingerprint of
+    what it then says."""
 
     def write(edit: Callable[[dict[str, Any]], Any], name: str = "edited.json", stamped: bool = True) -> Path:
-        content = compiled.content
+        content = compiled.content | {"candidate": None}
         edit(content)
         if stamped:
             agent = Agent(content["method"])
@@ -51,10 +52,26 @@ def test_a_program_tells_where_it_came_from_and_what_it_says(rsso, compiled):
     spent = f"spent: {there.rollouts} of 8 rollouts, {there.lm_calls} model calls"
     for text in (*there.calibration, there.model, spent, "say nothing about language models"):
         assert text in flat
-    assert [line for line in out.splitlines() if line.endswith("start") or "start, chosen" in line]
     for name, state in there.state.items():
         assert f"\n{name}: " in out
         assert state["signature"]["instructions"].split(".")[0].split("\n")[0][:60] in flat
+
+
+def test_every_program_that_was_tried_has_a_row_and_what_was_not_played_on_all_of_val_a_reason(rsso, compiled):
+    """The row tells the number, where it came from, what it changes, on how many val variants it was played, and its
+    mean there; the kept candidate is marked."""
+    there, out = load(compiled.file), rsso("show", compiled.file)[1]
+    assert len(there.tried) > 1
+    assert f"\n{len(there.tried)} programs tried; scores from 0 to 100" in out
+    for tried in there.tried:
+        (row,) = [line for line in out.splitlines() if line.startswith(tried.program[:12])]
+        kept = ", kept" if tried.program == there.candidate.program else ""
+        assert row.split()[1:3] == [str(tried.number), tried.origin + kept[:1]]
+        assert kept in row
+        assert all(change.role in row and change.counts in row for change in tried.changes)
+        assert f"{tried.val_played}/{len(there.val)} " in row
+        assert (f" {100 * tried.scores.metric:.1f} " if tried.scores else " n/a ") in row
+        assert (f"\n  {tried.number}: {tried.left[:30]}" in out) == bool(tried.left)
 
 
 def test_what_was_changed_is_marked_and_demonstrations_are_abridged(rsso, edited):

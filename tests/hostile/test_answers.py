@@ -45,7 +45,7 @@ def test_a_subgoal_is_known_by_its_words_or_its_number(said, target):
 
 def test_what_could_not_be_read_is_kept_with_the_step(live):
     def answer(prompt):
-        if "What went wrong" in prompt:
+        if "Mistakes:" in prompt:
             return "No."
         if "Nothing happened" in prompt:
             return says(thought="", subgoal="The moon is full.", action="wait1")

@@ -135,6 +135,19 @@ class Keep(EventStream):
         self.told.append((event.candidate.program, event.rollout))
 
 
+class CutShort(Keep):
+    """Ends the compile after so many rollouts, as Ctrl-C would."""
+
+    def __init__(self, after: int):
+        super().__init__()
+        self.after = after
+
+    def on_rollout(self, event):
+        super().on_rollout(event)
+        if len(self.told) == self.after:
+            event.rollouts.stop_compile("interrupted")
+
+
 def rollouts_of(live: Session, limit: int = 10) -> Rollouts:
     """Rollouts outside a compile, on the first of `LONGEST`."""
     return Rollouts(live, wanted(train=LONGEST[1:], val=LONGEST[:1], rollouts=limit), events=Keep())

@@ -18,7 +18,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.sessions import session
 from tests.live import FAST, REWARDED
-from tests.optimize.scripted import ADVICE, SHORTEST, STEPS, Keep, Models, actor, advised, proposer, wanted
+from tests.optimize.scripted import ADVICE, SHORTEST, STEPS, CutShort, Keep, Models, actor, advised, proposer, wanted
 
 SIX = train_sample("lifespan-longest-lived", 6)
 LINES = ["Be polite.", "Count to three.", ADVICE, "Think of the weather."]
@@ -160,19 +160,6 @@ def test_a_compile_that_is_interrupted_before_anything_is_played_leaves_a_progra
 
 
 PHASES = replace(CONFIRMED, max_rollouts=26, placebos=1)  # after 15 rollouts, confirm is under way
-
-
-class CutShort(Keep):
-    """Ends the compile after so many rollouts, as Ctrl-C would."""
-
-    def __init__(self, after: int):
-        super().__init__()
-        self.after = after
-
-    def on_rollout(self, event):
-        super().on_rollout(event)
-        if len(self.told) == self.after:
-            event.rollouts.stop_compile("interrupted")
 
 
 def make_models():
