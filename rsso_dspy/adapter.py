@@ -299,8 +299,8 @@ def request_shorter(written: str) -> str:
 
 
 def _is_cut_short(written: str, fields: Fields) -> bool:
-    """Whether an answer that was cut off lost a part: not where it ends with a whole sentence or object, nor where it had
-    gone on behind the action."""
+    """Whether an answer that was cut off lost a part: not where it ends with a whole sentence or object, nor where it
+    had gone on behind the action."""
     if written.rstrip().endswith((".", "!", "?", "}", "]", ">")):
         return False
     action = fields.get("action")

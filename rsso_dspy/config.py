@@ -506,7 +506,8 @@ DEFAULT_FILE = "rsso.toml"  # file that is read from the working directory if it
 def load_config(path: Path | str | None = None, overrides: Sequence[str] = (), whole: bool = True) -> Config:
     """Load a file (or `rsso.toml` here, or the defaults) and apply `key=value` overrides. Unless it is `whole`, options
     may yet name another backend and benchmark, so that these are not checked."""
-    data = _read_config_file(None if path is None else Path(path))
+    file = None if path is None else Path(path)
+    data = _read_config_file(file)
     for override in overrides:
         _merge_tables(data, _parse_override(override))
     named = data.setdefault("backends", {})
@@ -515,7 +516,7 @@ def load_config(path: Path | str | None = None, overrides: Sequence[str] = (), w
     _name_recorded(data)
     for name, profile in PROFILES.items():
         named[name] = {**profile, **named.get(name, {})}
-    config = validate_config(data, path)
+    config = validate_config(data, file)
     if whole:
         _ = config.active_backend, config.simplification
     return config

@@ -16,11 +16,11 @@ from rsso_dspy.environments.splits import SAMPLE_SIZE
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory.constitution import ConstitutionSettings, require_examples
 from rsso_dspy.memory.formats import format_examples
-from rsso_dspy.memory.reflections import ReflectionSettings
+from rsso_dspy.memory.reflections import ASKING_MORE, ReflectionSettings
 from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, format_tokens, sum_amounts
 from rsso_dspy.programs.methods import Method, get_method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.protocol import NamedProtocol, make_reflection_settings, resolve_protocol
+from rsso_dspy.protocol import NamedProtocol, make_reflection_settings, names_own_examples, resolve_protocol
 from rsso_dspy.records import ZERO_SHOT, Usage, Variant
 from rsso_dspy.store.commands import Shard
 from rsso_dspy.store.run_folder import Arm, Job, Training, Unit
@@ -125,6 +125,8 @@ def plan_held_out(
         rows = [replace(row, passed_on=(*row.passed_on, *each)) for row, each in zip(rows, more, strict=True)]
     arms = [Arm(row, program) for row in rows for program in programs]
     check_writers((arm.method for arm in arms), config)
+    if zero_shot := describe_zero_shot_reflector(rows, reflections, config):
+        say(zero_shot)
     chosen = choose_variants(tasks, variants, per_task, config.simplification, config.benchmark_in_data)
     if not any("::" in text for text in variants):
         wanted = choose_variants(tasks, variants, per_task, of=config.active_benchmark)
@@ -207,6 +209,18 @@ def choose_variants(
         tasks = dict.fromkeys(v.task for v in listed)
         chosen = [each for task in tasks for each in [v for v in listed if v.task == task][:per_task]]
     return chosen if simplification is None else [of.simplify(variant, simplification) for variant in chosen]
+
+
+def describe_zero_shot_reflector(methods: Iterable[Method], settings: ReflectionSettings, config: Config) -> str:
+    """Say why a reflector that would be shown the benchmark's own examples is shown none; an empty text if it is not
+    asked, or has examples, or is to have none."""
+    if not any("reflections" in method.memories for method in methods) or settings.examples:
+        return ""
+    if names_own_examples(config) and not settings.own_examples:
+        return f"{config.benchmark} comes with no examples for the reflector, which is zero-shot"
+    if settings.own_examples and (extended := sorted(settings.improvements & ASKING_MORE)):
+        return f"the reflector is zero-shot: its examples lack what {', '.join(extended)} asks for"
+    return ""
 
 
 def describe_missing_data(chosen: Sequence[Variant], wanted: Sequence[Variant], config: Config) -> str:

@@ -234,9 +234,15 @@ def make_reflection_settings(config: Config) -> ReflectionSettings:
     read = {
         "improvements": frozenset(chosen.improvements),
         "examples": [] if named in (NO_EXAMPLES, OWN_EXAMPLES) else _read_examples(named),
-        "own_examples": config.active_benchmark.hints.reflections() if named == OWN_EXAMPLES else (),
+        "own_examples": config.active_benchmark.hints.reflections() if names_own_examples(config) else (),
     }
     return ReflectionSettings(**{**chosen.model_dump(exclude_none=True), **read})
+
+
+def names_own_examples(config: Config) -> bool:
+    """Whether the reflector is to be shown the benchmark's own examples."""
+    named = config.memory.reflections.examples or get_protocol(config.protocol.preset).reflection_examples
+    return named == OWN_EXAMPLES
 
 
 def _read_examples(name: str) -> list[dict[str, Any]]:

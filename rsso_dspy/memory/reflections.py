@@ -16,10 +16,12 @@ Improvement = Literal[
 ]
 """structured: failed action pattern, root cause, missing exploration, strategy adjustment, priority locations.
 loops: the reflector is told of semantic loops. hierarchical: plans that leave are distilled into a long-term memory.
-across-tasks: patterns of success and of failure go on to the next variants of their task type. adaptive: five plans are shown after five failures.
-novelty: a plan that says what an earlier one says is not kept. counterfactual: the critical step, what should have been
-done, the expected outcome. retrieval: plans of other units, by similarity of the tasks."""
+across-tasks: patterns of success and of failure go on to the next variants of their task type. adaptive: five plans
+are shown after five failures. novelty: a plan that says what an earlier one says is not kept. counterfactual: the
+critical step, what should have been done, the expected outcome. retrieval: plans of other units, by similarity of the
+tasks."""
 
+ASKING_MORE = frozenset({"structured", "across-tasks", "counterfactual"})  # they add outputs to the reflector
 IMPROVEMENTS: tuple[Improvement, ...] = get_args(Improvement)
 WIDE = 5  # plans that an adaptive window shows, after as many failures
 MOST_PASSED_ON = 200  # plans that a stream passes on at most, the newest: every record of the stream holds them

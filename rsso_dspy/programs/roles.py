@@ -18,6 +18,7 @@ from dspy.utils.usage_tracker import UsageTracker
 from rsso_dspy.environments import Environment, get_place_reader
 from rsso_dspy.errors import UsageError
 from rsso_dspy.loops import describe_loops
+from rsso_dspy.memory.reflections import ASKING_MORE
 from rsso_dspy.playing import get_playing, playing
 from rsso_dspy.programs.methods import MODULES, Method, load_memory
 from rsso_dspy.programs.render import render_transcript, tell_outcome
@@ -99,8 +100,7 @@ class Roles:
         if isinstance(module, dspy.Predict):
             if trajectory.solved:
                 return {"signature": DrawPattern, "demos": []}
-            adds_outputs = bool(asked - {"loops"})
-            if settings and not module.demos and not examples and not adds_outputs:
+            if settings and not module.demos and not examples and not asked & ASKING_MORE:
                 examples = settings.own_examples
             told |= {"demos": [*module.demos, *examples]} if examples else {}
             return told | ({"signature": add_reflection_fields(module.signature, asked)} if asked else {})

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.config import load_config
+from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld.actions import name_place
 from rsso_dspy.errors import ConfigError
 from rsso_dspy.loops import describe_loops, find_loop, is_repeated
 from rsso_dspy.memory import NOTHING, reflections
 from rsso_dspy.memory.patterns import PatternMemory
 from rsso_dspy.memory.reflections import DISTILLER, IMPROVEMENTS, ReflectionMemory, ReflectionSettings
+from rsso_dspy.plan import plan_held_out
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import make_reflection_settings, resolve_protocol
@@ -22,6 +24,7 @@ from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
 from tests.live import REWARDED, Engine, acting, model, says, walks
 from tests.memory.memory_cases import Answer, lend, plain, walk
+from tests.toy_package import installed
 
 FAILED, SOLVED = "a b c+10", "a b c+100"
 
@@ -375,3 +378,46 @@ def test_reflections_of_a_run_are_read_by_a_later_one_and_never_by_their_own_var
     assert (code, "one has none of a solved trial; drop it" in " ".join(err.split())) == (2, True), err
     code, _, err = rsso(*play, *fast, *read[:3], "memory.reflections.index=three", "--out", "four")
     assert (code, "three is no folder of a run with finished units" in " ".join(err.split())) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ([], None),
+        (["benchmark=pddl"], None),
+        (["memory.reflections.examples=none"], None),
+        (["protocol.preset=omnireflect/3"], None),
+        (["benchmark=toy"], "toy comes with no examples for the reflector, which is zero-shot"),
+        (
+            ['memory.reflections.improvements=["structured"]'],
+            "the reflector is zero-shot: its examples lack what structured asks for",
+        ),
+    ],
+)
+def test_a_plan_says_where_a_reflector_lacks_the_examples_of_its_preset(settings, said, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(installed(tmp_path))
+    get_benchmark.cache_clear()
+    notes = []
+    config = load_config(overrides=settings)
+    plan_held_out(config, ["reflexion"], [config.active_benchmark.tasks.names()[0]], per_task=1, say=notes.append)
+    assert [note for note in notes if "reflector" in note] == ([said] if said else [])
+
+
+def test_the_reflector_is_shown_two_examples_of_its_benchmark_by_default(live):
+    lm, reflector = walks(live)[0], Engine(lambda _: says(mistakes="It walked.", plan="Sit."))
+    settings = make_reflection_settings(load_config())
+    with acting(
+        live, lambda role, *rest: lm(role, *rest) if role == "actor" else model(reflector), reflections=settings
+    ):
+        Agent("reflexion")(variant=REWARDED, trials=2)
+    system = reflector.prompts[0].partition("<user>")[0]
+    assert system.count("\nExample ") == 2
+    for example in settings.own_examples:
+        assert example["plan"] in system
+
+
+def test_the_actor_reads_the_plan_alone(live):
+    lm, reflector = walks(live)[0], Engine(lambda _: says(mistakes="It walked about.", plan="Sit."))
+    with acting(live, lambda role, *rest: lm(role, *rest) if role == "actor" else model(reflector)):
+        result = Agent("reflexion")(variant=REWARDED, trials=2)
+    assert result.trials[1].shown["plans_from_past_attempts"] == "Attempt 1 at this task: Sit."

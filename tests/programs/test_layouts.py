@@ -196,3 +196,11 @@ def test_the_thought_has_to_say_what_plans_say_where_there_are_any(live):
     first, second = actors[1].prompts[0], actors[2].prompts[0]
     assert "The thought is what the situation is and what to do about it" in first
     assert "The thought is what the plans from past attempts say of this" in second
+
+
+def test_a_conversation_holds_the_whole_trajectory(live):
+    """OmniReflect, Algorithm 1, line 10: the action is chosen by the whole trajectory so far."""
+    messages = play_three_trials(live, "react", layout="conversation")[-1]
+    answers = [text for role, text in messages if role == "assistant"]
+    assert len(answers) > 10, "more than the window of the other layouts"
+    assert sum(text.count("Observation:") for role, text in messages if role == "user") == len(answers) + 1

@@ -14,6 +14,7 @@ import pytest
 from dspy.utils.exceptions import AdapterParseError
 
 import rsso_dspy
+from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.skill_windows import Window
@@ -24,7 +25,7 @@ from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer
 from rsso_dspy.records import State
 from rsso_dspy.sessions import make_session
 from rsso_dspy.signatures import SkillActor
-from tests.live import FAST, REWARDED, WALK, Engine, acting, is_asked, model, prompt_of, scripted
+from tests.live import FAST, REWARDED, WALK, Engine, acting, is_asked, model, prompt_of, says, scripted
 
 METHOD = "rsso+neural"
 ROLES = {
@@ -157,6 +158,32 @@ EXCERPTS = {"examples": WINDOWS, "action_templates": "FOCUS ON object\nLOOK AROU
 def test_a_module_alone_raises_as_dspy_does_when_an_answer_cannot_be_read():
     with dspy.context(lm=model(Engine(lambda _: "I would rather not say."))), pytest.raises(AdapterParseError):
         SkillVerbalizer()(**EXCERPTS)
+
+
+def ask_verbalizer(whole):
+    """The requests of the three calls: summary, instructions, target."""
+    answers = iter([says(summary="A tree.", skill_name="find tree"), "- look around\n- focus on tree", "It is seen."])
+    engine = Engine(lambda _: next(answers))
+    with dspy.context(lm=model(engine), adapter=ChatAdapter(), disable_history=True):
+        assert SkillVerbalizer()(**EXCERPTS, whole=whole).skill
+    return engine.prompts
+
+
+def test_each_call_of_the_verbalizer_reads_whole_excerpts_where_none_is_trimmed():
+    """SSO's released code shows each of its three calls every example from its initial to its final state."""
+    requests = ask_verbalizer(whole=True)
+    assert len(requests) == 3
+    for request in requests:
+        assert request.count("Initial state:\n") == request.count("Final state:\n") == len(WINDOWS)
+        assert request.count(STATES[0].description) == request.count(STATES[-1].description) == len(WINDOWS)
+        assert "is left out" not in request
+
+
+def test_a_trimmed_excerpt_holds_what_the_one_before_it_lacks_and_what_its_call_needs():
+    summary, instructions, _ = ask_verbalizer(whole=False)
+    assert summary.count("Initial state:\n") == 1
+    assert "is left out" in summary
+    assert "Initial state:" not in instructions
 
 
 def test_submodules_are_compiled_alone_by_dspys_optimizers():

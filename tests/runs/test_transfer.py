@@ -113,6 +113,16 @@ def test_a_held_out_variant_gets_one_trial_that_reads_the_memories_and_writes_no
     assert any(step.recalled for unit in units for step in unit.trajectories[0].steps)
 
 
+def test_a_held_out_variant_is_told_that_plans_are_of_other_tasks(whole):
+    """rSSO 2.1: in transfer, memories come from training variants, and no prompt calls those this task."""
+    units = [unit for unit in Store(whole).units() if unit.arm == "rsso"]
+    plans = [unit.trials[0].shown.get("plans_from_past_attempts", "") for unit in units]
+    assert any(plans)
+    for unit, shown in zip(units, plans, strict=True):
+        assert "at this task" not in shown
+        assert shown.count("Attempt ") == shown.count(f" at another task ({unit.variant.task})")
+
+
 def test_a_training_goes_on_after_its_last_finished_episode(live, whole, tmp_path):
     with run_of(live, tmp_path, TRANSFER, ["rsso"], TASKS[:1]) as (plan, _, player):
         play_in_two(player, lambda: player.run_job(plan, plan.trainings[0]), after=3)
