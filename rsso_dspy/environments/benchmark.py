@@ -43,6 +43,8 @@ class Hints:
     examples: Callable[[], tuple[str, ...]] = tuple
     """Examples of training play with rules that patterns drew, for a neuro-symbolic writer without a file of examples.
     Without any, such a writer is refused."""
+    facts: Callable[[str, Sequence[State], Sequence[Step]], Sequence[Lesson]] = lambda *_: ()
+    """Abstract rules that the newest step of an episode shows to hold: for examples, in play no writer is told them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,8 +196,9 @@ def _format_example(trajectory: Trajectory, end: int, of: Benchmark) -> tuple[st
     states, steps = trajectory.states, trajectory.steps
     found: list[Lesson] = []
     for number in range(end - STRETCH + 1, end + 1):
-        drawn = of.hints.lessons(trajectory.task, states[: number + 1], steps[:number])
-        found = [each for each in found if each.category != "progress"] + list(drawn)
+        played = trajectory.task, states[: number + 1], steps[:number]
+        found = [lesson for lesson in found if lesson.category != "progress"]
+        found += [*of.hints.lessons(*played), *of.hints.facts(*played)]
     unique = list(dict.fromkeys(found))
     parts = [
         f"Task: {trajectory.task}",
