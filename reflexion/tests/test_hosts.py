@@ -1,6 +1,7 @@
 """What each host's payloads mean: which commands failed, by what the host says, and by words only where it is silent."""
 
 import json
+import time
 from pathlib import Path
 
 import payloads
@@ -171,3 +172,10 @@ def test_fields_of_other_kinds_make_no_error(agent):
             for other in (None, 7, "text", [], [1, "a"], {}, {"command": 3}, True, "\udcff", {"a": {"b": []}}):
                 read_event(agent, {**payload, name: other})
             read_event(agent, {key: value for key, value in payload.items() if key != name})
+
+
+@pytest.mark.parametrize("end", ["|| true ", "; echo a ", "| tail ", "; true >>>>", "|| echo '\"", "; true 2>a2 "])
+def test_a_line_of_thousands_of_ends_is_read_at_once(end):
+    before = time.process_time()
+    read_event("claude-code", payloads.after_claude("make " + end * 5_000, 0, NPM_ERROR))
+    assert time.process_time() - before < 3

@@ -14,6 +14,7 @@ from reflexion.triggers import clean_text
 
 LONGEST_COMMAND, LONGEST_SHOWN = 300, 200
 """Letters of a command as it is compared, and of one that is proposed: half of a longer one would be none."""
+MOST_ENDS = 20  # what is taken off a command before it and behind it: a line of thousands is nobody's
 FIRST_LINES, LAST_LINES = 3, 8
 """Lines of an output in which a program says that it failed."""
 _BEFORE = re.compile(
@@ -25,7 +26,7 @@ _SHORTENS = r"(?<!\|)\|&?\s*(?:tail|head|cat|less|tee)\b[^|;&]*"
 _GOES_ON = rf"(?:\|\||;)\s*(?:(?:/usr)?(?:/bin/)?true\b|:(?=\s|$|[;&)}}])|exit 0\b|{_ECHO})"
 _BEHIND = re.compile(rf"\s*(?:2>&1|2>\s*/dev/null|[12]?>\s*/dev/null|{_SHORTENS}|{_GOES_ON})\s*$")
 _PIPED = re.compile(rf"(?:{_SHORTENS})\s*$")
-_GONE_ON = re.compile(rf"{_GOES_ON}[\s;)}}'\"]*(?:\d?>&?\s*\S+\s*)*$")
+_GONE_ON = re.compile(rf"{_GOES_ON}[\s;)}}'\"]*(?:\s+\d?>&?\s*[^\s>]+)*\s*$")
 """Ends of a line whose exit code is theirs, and not that of what stands before them: `| tail`, `|| true`."""
 _CHANGING = re.compile(
     r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"
@@ -67,7 +68,9 @@ def split_before(command: str) -> tuple[list[str], str]:
     only shortens or hides its output."""
     parts: list[str] = []
     line, shorter = "", " ".join(command.split())
-    while shorter and shorter != line:
+    for _ in range(MOST_ENDS):
+        if not shorter or shorter == line:
+            break
         line = shorter
         found = _BEFORE.match(line)
         shorter = _BEHIND.sub("", line[found.end() :] if found else line, count=1)

@@ -4,8 +4,8 @@
 kinds at which it takes text for its agent, in the field `answer`. `response` is the field of what a command gave;
 `report` what the host itself writes around an output, with the exit code as its group, success without one: a program
 that prints the like prints it inside. Payloads of other versions make an event of which nothing follows. What a host
-says of how a command ended holds. Only where it says nothing, or its exit code is that of a `| tail` or a `|| true`, are
-the words of the output looked at (`commands.says_failed`); where they say nothing either, nothing follows.
+says of how a command ended holds. Only where it says nothing, or its exit code is that of a `| tail` or a `|| true`,
+are the words of the output looked at (`commands.says_failed`); where they say nothing either, nothing follows.
 """
 
 import json
