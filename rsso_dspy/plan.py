@@ -153,11 +153,11 @@ def plan_held_out(
 
 
 def check_writers(methods: Iterable[Method], config: Config) -> None:
-    """Raise `UsageError` if a method's writer of rules needs examples and there are none."""
-    book = config.memory.constitution
-    examples = format_examples(Path(book.examples) if book.examples else None, config.active_benchmark.hints.examples())
+    """Raise `UsageError` if a method's writer of rules needs examples and there are none for one of its calls."""
+    named, settings = config.memory.constitution.examples, resolve_protocol(config).constitution
+    examples = format_examples(Path(named) if named else None, config.active_benchmark.hints.examples())
     for method in methods:
-        require_examples(method.name, method.writing, examples, book.categories)
+        require_examples(method.name, method.writing, examples, settings.categories, settings.prompts)
 
 
 def _draw_episodes(

@@ -1,6 +1,7 @@
 """Plans: which variants, under which protocol, with how many steps, and what they can cost."""
 
 import re
+from collections import Counter
 
 import pytest
 
@@ -22,6 +23,34 @@ from rsso_dspy.protocol import PRESETS, apply_decoding, resolve_protocol
 from rsso_dspy.records import Variant
 from rsso_dspy.sessions import session
 from rsso_dspy.store.run_folder import Arm
+
+VARIANTS_OF_TABLE_2 = {
+    "boil": 9,
+    "chemistry-mix": 8,
+    "chemistry-mix-paint-secondary-color": 9,
+    "find-living-thing": 10,
+    "find-plant": 10,
+    "freeze": 9,
+    "grow-fruit": 10,
+    "grow-plant": 10,
+    "identify-life-stages-1": 5,
+    "identify-life-stages-2": 4,
+    "inclined-plane-determine-angle": 10,
+    "inclined-plane-friction-named-surfaces": 10,
+    "lifespan-longest-lived": 10,
+    "lifespan-shortest-lived": 10,
+    "measure-melting-point-known-substance": 10,
+    "mendelian-genetics-known-plant": 10,
+    "mendelian-genetics-unknown-plant": 10,
+    "use-thermometer": 10,
+}
+"""Task type to its N in Table 2 of the rSSO paper (Appendix A)."""
+
+
+def test_the_papers_sample_has_as_many_variants_of_each_type_as_its_table_2():
+    chosen = choose_variants(None, ["sso"])
+
+    assert Counter(variant.task for variant in chosen) == VARIANTS_OF_TABLE_2
 
 
 def test_the_papers_sample_has_164_variants_of_18_tasks():

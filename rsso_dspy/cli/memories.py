@@ -44,7 +44,12 @@ def build_constitution(
     writer: Annotated[
         Literal["neural", "symbolic", "neuro-symbolic"], typer.Option(help="A model, patterns without calls, or both.")
     ] = "neural",
-    explore: Annotated[int, typer.Option(min=0, max=MOST_EPISODES, help="Episodes of exploration, played first.")] = 1,
+    explore: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=MOST_EPISODES, help="Episodes of exploration, played first (default: one of every task type)."
+        ),
+    ] = None,
     task_names: options.TaskNames = None,
     protocol: options.ProtocolName = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Constitution file.")] = Path("constitution.json"),

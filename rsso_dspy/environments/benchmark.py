@@ -46,6 +46,8 @@ class Hints:
     reflections: Callable[[], tuple[Mapping[str, Any], ...]] = tuple
     """Examples for the reflector, field to value, from variants that are neither calibration nor held out. Without any,
     it is shown none."""
+    facts: Callable[[str, Sequence[State], Sequence[Step]], Sequence[Lesson]] = lambda *_: ()
+    """Abstract rules that the newest step of an episode shows to hold: for examples, in play no writer is told them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@
     text = "Used {thing} again."
     solution = "Use something else."
     [[progress]]                             # how far the episode has come: all that fit
+    [[facts]]                                # how the world works, as the newest step shows: in examples of rules alone
 
 Lessons go by the task, the actions and the observations: no scores, and nothing that was not said.
 """
@@ -122,18 +123,25 @@ class _Row:
 
 class LessonTable:
     """The rules and lessons of a benchmark's texts, and its `hints`. Called with a task, states and steps, it gives
-    what the newest step teaches, one mistake at most, and how far the episode has come."""
+    what the newest step teaches, one mistake at most, and how far the episode has come. Examples of rules show what
+    `draw_facts` gives besides."""
 
     def __init__(self, package: str, episode: type[Episode]):
         texts = read_texts(package)
         goals = {kind: (row["phrase"], tuple(row["advice"])) for row in texts["goals"] for kind in row["kinds"]}
         self.episode = episode
         self.hints = Hints(
-            texts["about"], goals, self, partial(read_examples, package), partial(read_reflections, package)
+            texts["about"],
+            goals,
+            lessons=self,
+            examples=partial(read_examples, package),
+            reflections=partial(read_reflections, package),
+            facts=self.draw_facts,
         )
         self.rules_of_thumb = tuple(Lesson("abstract", text) for text in texts["rules_of_thumb"])
         self.mistakes = tuple(_Row(**row) for row in texts["mistakes"])
         self.progress = tuple(_Row(**{"category": "progress", **row}) for row in texts["progress"])
+        self.facts = tuple(_Row(**{"category": "abstract", **row}) for row in texts.get("facts", ()))
 
     def __call__(self, task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
         if not steps:
@@ -141,6 +149,13 @@ class LessonTable:
         episode = self.episode(task, states, steps)
         mistakes = (lesson for row in self.mistakes if (lesson := row.teach(episode)))
         return [*islice(mistakes, 1), *(lesson for row in self.progress if (lesson := row.teach(episode)))]
+
+    def draw_facts(self, task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
+        """Abstract rules that the newest step shows to hold."""
+        if not steps:
+            return []
+        episode = self.episode(task, states, steps)
+        return [lesson for row in self.facts if (lesson := row.teach(episode))]
 
 
 class Progress:

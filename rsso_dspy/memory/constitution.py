@@ -247,12 +247,28 @@ def select_category_examples(examples: str, categories: Sequence[Category]) -> s
     return left if left == examples or re.search(r"^\w+ rules:$", left, re.M) else ""
 
 
-def require_examples(method: str, writing: str | None, examples: str, kept: Sequence[Category] = CATEGORIES) -> str:
+def require_examples(
+    method: str,
+    writing: str | None,
+    examples: str,
+    kept: tuple[Category, ...] = CATEGORIES,
+    prompts: Calls = "joint",
+) -> str:
     """Return the examples that a writer of a kind is shown, empty unless it is neuro-symbolic. Raises `UsageError` if
-    such a writer has none with rules of the categories kept: it would be the neural one under another name."""
+    one of such a writer's calls, for the categories kept, has none with rules: it would be the neural one under another
+    name."""
     if writing != "neuro-symbolic":
         return ""
-    if not select_category_examples(examples, kept):
+    lacking = [part for part in _split_calls(kept, prompts) if not select_category_examples(examples, part)]
+    if prompts == "separate" and 0 < len(lacking) < len(kept):
+        names = " or ".join(category for part in lacking for category in part)
+        raise UsageError(
+            f"{method}: its writer is asked for each category in a call of its own (memory.constitution.prompts = "
+            f"separate), and its examples hold no {names} rules: these calls would be those of a neural writer. "
+            "Name a constitution file that holds some, --set memory.constitution.examples=FILE, leave the category out "
+            "(memory.constitution.categories), or ask for all in one call (memory.constitution.prompts=joint)"
+        )
+    if lacking or not kept:
         raise UsageError(
             f"{method}: its writer is shown rules that patterns drew from play, and there are no such examples with "
             f"{' or '.join(kept) or 'any'} rules. Name a constitution file that holds some, --set "
@@ -275,10 +291,12 @@ class ConstitutionMemory(Memory):
     def __init__(self, services: Services):
         super().__init__(services)
         self.settings: ConstitutionSettings = services.runtime.constitution or ConstitutionSettings()
-        method, kept = services.method, self.settings.categories
+        method, settings = services.method, self.settings
         self._writes: bool = method.writing is not None
         self._by_patterns: bool = method.writing == "symbolic"
-        self._examples = require_examples(method.name, method.writing, services.runtime.examples, kept)
+        self._examples = require_examples(
+            method.name, method.writing, services.runtime.examples, settings.categories, settings.prompts
+        )
         self._kept = self.constitution = Constitution()
         self._variant, self._task = Variant("", 0), ""
         self._asked = {"priorities": True} if self.settings.priorities else {}

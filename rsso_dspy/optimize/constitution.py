@@ -139,11 +139,16 @@ class ConstitutionBuild:
 
 
 def plan_constitution_build(
-    config: Config, variants: Sequence[Variant], writing: Writing, out: Path, explore: int = 0,
+    config: Config,
+    variants: Sequence[Variant],
+    writing: Writing,
+    out: Path,
+    explore: int | None = None,
     say: Callable[[str], None] = lambda _: None,
-) -> ConstitutionBuild:  # fmt: skip
+) -> ConstitutionBuild:
     """Plan a constitution from these variants, each played once in an order drawn by the seed; before that, the first
-    `explore` of them without a task. Raises `SplitError` for held-out variants."""
+    `explore` of them without a task, or the first of each task type (OmniReflect, section 2.2.1: the environment is
+    explored broadly). Raises `SplitError` for held-out variants."""
     if held_out := config.active_benchmark.select_held_out(variant.key for variant in variants):
         raise SplitError(f"a constitution must be built on training variants, but {', '.join(held_out)} are held out")
     check_output_path(out)
@@ -161,11 +166,19 @@ def plan_constitution_build(
         if source.unknown:
             say(source.describe_unknown())
     plans = []
-    for chosen in filter(None, (variants[:explore], variants)):
+    explored = _select_first_of_types(variants) if explore is None else variants[:explore]
+    for chosen in filter(None, (explored, variants)):
         budgets = compute_step_budgets(protocol, chosen, say, config.active_benchmark)
         made = make_plan(protocol.id, protocol.rules, [arm], budgets, config.seed)
         plans.append(arrange_streams(replace(made, writings=protocol.constitution, stream_trials=1)))
     return ConstitutionBuild(config, tuple(plans), out, tuple(experience))
+
+
+def _select_first_of_types(variants: Sequence[Variant]) -> list[Variant]:
+    first: dict[str, Variant] = {}
+    for variant in variants:
+        first.setdefault(variant.task, variant)
+    return list(first.values())
 
 
 def itemize_build_costs(book: ConstitutionFile, config: Config) -> list[CostEntry]:
@@ -196,8 +209,9 @@ def _format_example(trajectory: Trajectory, end: int, of: Benchmark) -> tuple[st
     states, steps = trajectory.states, trajectory.steps
     found: list[Lesson] = []
     for number in range(end - STRETCH + 1, end + 1):
-        drawn = of.hints.lessons(trajectory.task, states[: number + 1], steps[:number])
-        found = [each for each in found if each.category != "progress"] + list(drawn)
+        played = trajectory.task, states[: number + 1], steps[:number]
+        found = [lesson for lesson in found if lesson.category != "progress"]
+        found += [*of.hints.lessons(*played), *of.hints.facts(*played)]
     unique = list(dict.fromkeys(found))
     parts = [
         f"Task: {trajectory.task}",

@@ -95,6 +95,9 @@ def test_a_writer_that_needs_examples_and_finds_none_is_refused(rsso, words):
     assert rsso(*words, *TOY, *chosen)[0] == (2 if words[0] == "constitution" else 0)  # which keeps no progress
     Path("book.json").write_text(json.dumps({**told, "examples": ["Error rules:\n- Mistake: x. Instead: y."]}))
     assert rsso(*words, *TOY, *chosen)[0] == 0
+    code, _, err = rsso(*words, *TOY, *chosen, "--set", "memory.constitution.prompts=separate")
+    assert code == 2, "abstract rules are asked for alone, and no example has one"
+    assert "its examples hold no abstract" in " ".join(err.split())
 
 
 @pytest.mark.parametrize(

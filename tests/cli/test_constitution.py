@@ -39,7 +39,7 @@ def call(*words: object, code: int = 0) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
-    """A constitution from two training variants, and one episode of looking around."""
+    """A constitution from two training variants, each looked around in first."""
     out = tmp_path_factory.mktemp("built") / "book.json"
     said = call(*BUILD, "-o", out)
     assert "Abstract rules" in said
@@ -66,6 +66,20 @@ def test_a_built_file_says_where_it_comes_from_and_leaves_its_logs(built, symbol
     assert all(part in book.examples[0] for part in ("Task: ", "Step 1. >", "Abstract rules:", "Progress rules:"))
     assert not any("Error rules:" in example for example in book.examples), "patterns drew none: left out"
     assert read_constitution(symbolic).provenance["usage"].keys() == {"actor"}, "patterns ask no model"
+
+
+def test_a_build_explores_one_variant_of_each_task_type_first(built):
+    explored, played = (Store(built.parent / "book.json.run" / folder) for folder in ("1", "2"))
+
+    assert sorted(unit.variant.task for unit in explored.units()) == ["find-plant", "lifespan-longest-lived"]
+    assert sorted(unit.key for unit in explored.units()) == sorted(unit.key for unit in played.units())
+
+
+def test_a_number_of_episodes_of_exploration_may_be_named(symbolic, tmp_path):
+    call(*BUILD, "--writer", "symbolic", "--explore", 1, "-o", tmp_path / "one.json")
+
+    assert len(list(Store(tmp_path / "one.json.run/1").units())) == 1
+    assert sorted(path.name for path in symbolic.with_name("symbolic.json.run").iterdir()) == ["1"], "none explored"
 
 
 def test_a_build_that_was_stopped_goes_on_to_the_same_bytes(built, tmp_path):

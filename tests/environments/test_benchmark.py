@@ -34,7 +34,7 @@ def test_each_says_what_it_is_about_and_its_lessons_name_conditions_that_there_a
         assert get_benchmark(name).hints.about == about
         assert set(get_benchmark(name).tasks.examples) <= {*get_benchmark(name).tasks.names()}
         taught = get_benchmark(name).hints.lessons
-        conditions = {each for row in (*taught.mistakes, *taught.progress) for each in row.when.split()}
+        conditions = {each for row in (*taught.mistakes, *taught.progress, *taught.facts) for each in row.when.split()}
         assert conditions <= set(dir(taught.episode)), "conditions are members of the episode"
 
 

@@ -3,12 +3,16 @@
 import json
 from types import SimpleNamespace
 
+import dspy
 import pytest
 
+from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.memory import constitution
 from rsso_dspy.memory.constitution import CATEGORIES, Constitution, ConstitutionMemory, ConstitutionSettings
 from rsso_dspy.memory.texts import clean_text
+from rsso_dspy.programs.constitution_writer import ConstitutionWriter
 from rsso_dspy.records import State, Step, Trajectory, Variant
+from tests.live import Engine, model, says
 from tests.memory.memory_cases import Answer, error, fact, left, lend, show_states
 
 BOIL, FREEZE = Variant("boil", 3, "train"), Variant("freeze", 1, "train")
@@ -243,3 +247,19 @@ def test_a_prompt_may_hold_the_rules_that_are_nearest_to_the_task_alone():
     script.memory.observe([SEEN] * 11, steps(10))
     assert script.memory.recall([SEEN], []).items == ("Doors open.", "Open a door by its handle.")
     assert len(script.memory.constitution.rules) == 4, "what is left out is kept"
+
+
+def test_detours_are_asked_for_and_kept_with_the_shorter_way():
+    """OmniReflect, 2.2.2: the efficiency of a trajectory is judged too (Table 17, the prompt for errors)."""
+    detour = {"mistake": "Walked round by the hall.", "solution": "Teleport to the kitchen."}
+    engine = Engine(lambda _: says(abstract_rules="[]", error_rules=json.dumps([detour]), progress_rules="[]"))
+    writer = ConstitutionWriter()
+    memory = ConstitutionMemory(
+        lend(lambda _, **asked: writer(**asked), writing="neural", constitution=ConstitutionSettings(r_freq=2))
+    )
+
+    with dspy.context(lm=model(engine), adapter=ChatAdapter()):
+        shown, _ = play(memory, 3)
+
+    assert "in fewer, pair the detour that was taken with the shorter way" in " ".join(engine.prompts[0].split())
+    assert "Mistake: Walked round by the hall. Instead: Teleport to the kitchen." in shown[2].text

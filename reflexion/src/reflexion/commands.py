@@ -14,23 +14,28 @@ from reflexion.triggers import clean_text
 
 LONGEST_COMMAND, LONGEST_SHOWN = 300, 200
 """Letters of a command as it is compared, and of one that is proposed: half of a longer one would be none."""
+MOST_ENDS = 20  # what is taken off a command before it and behind it: a line of thousands is nobody's
 FIRST_LINES, LAST_LINES = 3, 8
 """Lines of an output in which a program says that it failed."""
 _BEFORE = re.compile(
     r"^\s*(?:cd\s+[^;&|]+(?:&&|;)\s*|(?:sudo(?:\s+-[EHnS]+)*|time|nice|command|exec)\s+"
     r"|export\s+\w+=\S*\s*(?:&&|;)\s*|\w+=(?:\"[^\"]*\"|'[^']*'|[^\s\"'])*\s+)"
 )
-_SHORTENS = r"\|\s*(?:tail|head|cat|less|tee)\b[^|;&]*|;\s*echo\b[^;&|]*"
-_BEHIND = re.compile(rf"\s*(?:2>&1|2>\s*/dev/null|[12]?>\s*/dev/null|{_SHORTENS})\s*$")
-_HIDING = re.compile(rf"(?:{_SHORTENS}|(?P<meant>\|\|\s*(?:true|:|echo\b[^;&|]*)))\s*$")
-"""Ends of a line whose exit code is theirs, and not that of what stands before them."""
+_ECHO = r"echo\b(?:\"[^\"]*\"|'[^']*'|[^;&|\"')}])*"
+_SHORTENS = r"(?<!\|)\|&?\s*(?:tail|head|cat|less|tee)\b[^|;&]*"
+_GOES_ON = rf"(?:\|\||;)\s*(?:(?:/usr)?(?:/bin/)?true\b|:(?=\s|$|[;&)}}])|exit 0\b|{_ECHO})"
+_BEHIND = re.compile(rf"\s*(?:2>&1|2>\s*/dev/null|[12]?>\s*/dev/null|{_SHORTENS}|{_GOES_ON})\s*$")
+_PIPED = re.compile(rf"(?:{_SHORTENS})\s*$")
+_GONE_ON = re.compile(rf"{_GOES_ON}[\s;)}}'\"]*(?:\s+\d?>&?\s*[^\s>]+)*\s*$")
+"""Ends of a line whose exit code is theirs, and not that of what stands before them: `| tail`, `|| true`."""
 _CHANGING = re.compile(
     r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"
     r"|/tmp/[^\s;&|]+|/var/folders/[^\s;&|]+|(?<![\w.-])\d{3,}(?![\w.-])"
 )
 """Ids, hashes, temporary places and large numbers, which are others the next time."""
-_QUERIES, _SHOWS = (frozenset(TABLES["words"][name].split()) for name in ("queries", "shows"))
-"""Commands that only look; others that print what somebody else wrote."""
+_QUERIES, _SHOWS, _TOLERATED = (frozenset(TABLES["words"][name].split()) for name in ("queries", "shows", "tolerated"))
+"""Commands that only look; others that print what somebody else wrote; those that remove, stop or make what may be
+gone, or there, already."""
 _TESTS = re.compile(r"(?:^|/)(?:py\.test|pytest|jest|vitest|mocha|tox|nox|unittest|rspec|phpunit|ctest|tests?)$")
 EDITS = re.compile(r"\b(?:sed|perl)\b.*\s-\w*i|(?<![<>&\d])>>?\s*(?!/dev/)[\w.*/]|<<|\btee\b|\bpatch\b|\bgit apply\b")
 _WRAPPERS = re.compile(
@@ -63,7 +68,9 @@ def split_before(command: str) -> tuple[list[str], str]:
     only shortens or hides its output."""
     parts: list[str] = []
     line, shorter = "", " ".join(command.split())
-    while shorter and shorter != line:
+    for _ in range(MOST_ENDS):
+        if not shorter or shorter == line:
+            break
         line = shorter
         found = _BEFORE.match(line)
         shorter = _BEHIND.sub("", line[found.end() :] if found else line, count=1)
@@ -84,11 +91,16 @@ def show_command(command: str) -> str:
     return shown if len(shown) <= LONGEST_SHOWN and not re.search(r"[\n`]|<<", command.strip()) else ""
 
 
-def hides_end(command: str, unmeant: bool = False) -> bool:
-    """Whether the exit code is that of a `| tail` and the like: that of the command is not known. `unmeant`: not where
-    it is that of a `|| true`."""
-    found = _HIDING.search(command) if "pipefail" not in command else None
-    return found is not None and not (unmeant and found["meant"])
+def hides_end(command: str) -> bool:
+    """Whether the exit code is that of a `| tail`, a `|| true` and the like: that of the command is not known."""
+    line = " ".join(command.split())
+    return bool(_GONE_ON.search(line) or ("pipefail" not in line and _PIPED.search(line)))
+
+
+def is_tolerated(command: str) -> bool:
+    """Whether the failure that a `|| true` hides only says that there was nothing to do, as that of `rm` does."""
+    parts = re.split(r"&&|\|\||[|;\n]", split_before(command)[1])
+    return name_program(parts[-1]).replace(" ", "-") in _TOLERATED
 
 
 def shorten_places(text: str, root: str = "") -> str:

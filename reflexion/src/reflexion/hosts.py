@@ -4,8 +4,8 @@
 kinds at which it takes text for its agent, in the field `answer`. `response` is the field of what a command gave;
 `report` what the host itself writes around an output, with the exit code as its group, success without one: a program
 that prints the like prints it inside. Payloads of other versions make an event of which nothing follows. What a host
-says of how a command ended holds. Only where it says nothing, or its exit code is that of a `| tail`, are the words of
-the output looked at (`commands.says_failed`); where they say nothing either, nothing follows.
+says of how a command ended holds. Only where it says nothing, or its exit code is that of a `| tail` or a `|| true`,
+are the words of the output looked at (`commands.says_failed`); where they say nothing either, nothing follows.
 """
 
 import json
@@ -15,7 +15,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from reflexion import TABLES
-from reflexion.commands import hides_end, says_failed
+from reflexion.commands import hides_end, is_tolerated, says_failed
 from reflexion.store import read_regular
 
 PROMPT, BEFORE, FAILED, SUCCEEDED, START, NOTHING = "prompt", "before", "failed", "succeeded", "start", "nothing"
@@ -72,8 +72,8 @@ def read_event(agent: str, payload: Payload) -> Event:
 
 def judge_end(event: Event) -> Event:
     """The event, as a failure where nobody said how its command ended and the output says that it failed."""
-    unknown = event.kind == NOTHING or (event.kind == SUCCEEDED and hides_end(event.command, unmeant=True))
-    if not unknown or not says_failed(event.command, event.output):
+    is_hidden = event.kind == SUCCEEDED and hides_end(event.command) and not is_tolerated(event.command)
+    if not (event.kind == NOTHING or is_hidden) or not says_failed(event.command, event.output):
         return event
     return event._replace(kind=FAILED, code=None, by_words=True, call="")
 
