@@ -511,6 +511,15 @@ def _find_run_file(path: Path) -> tuple[Path, Path]:
     raise UsageError(f"{path} holds no run and no logs beside it; name the folder of a run, or what was made with logs")
 
 
+def read_replayed_protocol(path: Path) -> str:
+    """Return the id of the protocol that a log was made under; an empty text if it names none."""
+    _, file = _find_run_file(path)
+    try:
+        return str(read_json(file)["identity"].get("protocol") or "")
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return ""
+
+
 def read_replayed_backend(path: Path) -> tuple[str, dict[str, Any]]:
     """Return the name and the settings of the backend that a log was made with. Raises `UsageError`."""
     _, file = _find_run_file(path)

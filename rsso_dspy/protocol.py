@@ -107,6 +107,13 @@ GONE = (
 """Presets whose prompts this version does not send. Runs under them are shown and reported."""
 
 
+def check_prompts_of(protocol_id: str) -> None:
+    """Raise `UsageError` for the id of a protocol whose prompts this version does not send."""
+    preset = protocol_id.split()[0] if protocol_id.split() else ""
+    if preset in GONE:
+        get_protocol(preset)
+
+
 def get_protocol(name: str) -> NamedProtocol:
     """Return the preset called `name`. Raises `UnknownName` with the nearest names, and `UsageError` for one whose
     prompts are gone."""

@@ -25,7 +25,7 @@ class Region:
 _TABLE = (
     Region("about"),
     Region("action_templates", "the forms that an action may take"),
-    Region("solved_examples", "tasks of this kind that were solved, step by step"),
+    Region("solved_examples", "tasks of this kind that were solved, step by step", list[str]),
     Region("constitution", "rules learnt before in this world; follow them", list[str]),
     Region("plans_from_past_attempts", "what was written after earlier attempts; do what fits here", list[str]),
     Region("past_attempts", "what was done and seen in earlier attempts, and how they ended"),

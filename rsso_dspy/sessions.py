@@ -15,6 +15,7 @@ from typing import cast
 
 import dspy
 
+from rsso_dspy.calls import read_replayed_protocol
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, load_config
 from rsso_dspy.embed import Embedder
 from rsso_dspy.environments import Environment
@@ -31,7 +32,13 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.roles import find_users_lm
 from rsso_dspy.programs.runtime import Runtime, set_default_session
 from rsso_dspy.programs.trial import find_callers_trace
-from rsso_dspy.protocol import NamedProtocol, apply_decoding, make_reflection_settings, resolve_protocol
+from rsso_dspy.protocol import (
+    NamedProtocol,
+    apply_decoding,
+    check_prompts_of,
+    make_reflection_settings,
+    resolve_protocol,
+)
 
 USERS = "dspy"  # name of the backend that stands for DSPy's configured model
 
@@ -96,11 +103,13 @@ def make_session(config: Config, jobs: int, asks: bool = True) -> Session:
     config = apply_decoding(config if users_lm is None else name_users_lm(config, users_lm))
     protocol = resolve_protocol(config)
     backend = Backend(config.active_backend, Runtime.is_stopping, users_lm)
+    if backend.replay is not None:
+        check_prompts_of(read_replayed_protocol(backend.replay))
     if asks:
         backend.check(protocol.rules.retry_temperature)
     embedder = Embedder(config.embedder, replays=backend.replay is not None)
     played, book = config.active_benchmark, config.memory.constitution
-    demonstrations: dict[DemonstrationKey, str] = {}
+    demonstrations: dict[DemonstrationKey, tuple[str, ...]] = {}
 
     def make_environment() -> Environment:
         environment = played.make_environment(config.environment, Runtime.is_stopping)

@@ -107,7 +107,7 @@ def write_compiles(names: str) -> str:
     rows.append("|---|---|---|---|---|---|---|---|---|---|")
     for name in names.split(","):
         (file,) = (RECORDED / name).glob("*.json")
-        compiled = load(file)
+        compiled = load(file, to_play=False)
         start, *others = [each for each in compiled.tried if each.scores]  # others were played on train alone
         placebos, candidates = ([each for each in others if each.placebo is kind] for kind in (True, False))
         points = (", ".join(f"{each.scores.mean:.1f}" for each in them) for them in ([start], placebos, candidates))

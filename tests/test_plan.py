@@ -208,9 +208,9 @@ def test_solved_examples_are_training_variants_that_were_won_in_the_form_that_is
     with session(config) as live, live.runtime.environments.lease() as env:
         variant = live.runtime.variant(held_out)
         first = env.reset(variant)
-        shown = env.solved_examples
-        assert "Example" not in env.action_templates
-        assert shown.startswith("Example 1\nTask: ")
+        (shown,) = env.solved_examples
+        assert shown not in env.action_templates
+        assert shown.startswith("Task: ")
         answers = re.findall(r"^Thought: (.+)\nAction: (.+)\nObservation: ", shown, re.M)
         assert len(answers) == shown.count("\nAction: ") > 0, "each answer has the form that is asked for"
         assert answers[0][0].endswith(f"{answers[-1][1]}.")
@@ -220,7 +220,7 @@ def test_solved_examples_are_training_variants_that_were_won_in_the_form_that_is
         for index in table.indices(variant.task, "train")[:3]:
             played = env.reset(table.variant(variant.task, index))
             start = f"Task: {env.task}\nObservation: {env.render([played])[0]}"  # rooms alone may look alike
-            assert start not in env.solved_examples, "no variant sees its own solution"
+            assert not any(start in text for text in env.solved_examples), "no variant sees its own solution"
 
 
 def test_a_call_takes_the_assumed_tokens_and_dollars_follow_the_price_of_each_role():

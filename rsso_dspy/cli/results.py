@@ -163,7 +163,7 @@ def load_calls(store: Store, record: JobRecord) -> Mapping[int, Sequence[Call]]:
 
 
 def show_program(file: Path) -> None:
-    compiled = program_file.load(file)
+    compiled = program_file.load(file, to_play=False)
     print_paragraph(str(file), bold=True)
     for line in _describe_origin(file, compiled):
         print_paragraph(line)

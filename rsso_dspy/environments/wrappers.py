@@ -40,10 +40,10 @@ class DemonstratingEnvironment(_Wrapper):
 
     benchmark: Benchmark
     wanted: int
-    texts: dict[DemonstrationKey, str]
+    texts: dict[DemonstrationKey, tuple[str, ...]]
     data: str | None = None
     thinks: bool = False
-    solved_examples: str = ""
+    solved_examples: tuple[str, ...] = ()
     _interface: Interface = "sso"
     _hidden: frozenset[str] = frozenset()
 
@@ -70,15 +70,14 @@ class DemonstratingEnvironment(_Wrapper):
         self.solved_examples = self.texts[key]
         return self.environment.reset(variant)
 
-    def _play_all(self, variant: Variant, left_out: frozenset[str]) -> str:
+    def _play_all(self, variant: Variant, left_out: frozenset[str]) -> tuple[str, ...]:
         if self.benchmark.gold_path is None:
-            return ""
+            return ()
         table = self.benchmark.tasks
         indices = table.list_held(variant.task, "train")[:CANDIDATES]
         known = [table.variant(variant.task, index, "train", variant.simplification) for index in indices]
         played = (self._play(example) for example in known if example.key not in left_out)
-        shown = islice(filter(None, played), self.wanted)
-        return "\n\n".join(f"Example {number}\n{text}" for number, text in enumerate(shown, start=1))
+        return tuple(islice(filter(None, played), self.wanted))
 
     def _play(self, example: Variant) -> str:
         """The text of one solution; empty if no short one is known, or it cannot be loaded and solved."""

@@ -77,7 +77,11 @@ def parse_request(request: Request) -> ParsedPrompt:
     if not isinstance(system, str):
         system = "".join(getattr(part, "text", "") or "" for part in system or ())
     instruction, wanted, is_json, placed, demos = _parse_system(system)
-    texts = [message.text or "" for message in request.messages]
+    texts = []
+    for message in request.messages:
+        text = message.text or ""
+        is_bare_action = message.role == "assistant" and list(wanted) == ["action"] and not split_fields(text)
+        texts.append(f"Action: {text}" if is_bare_action else text)
     first, *_, last = [text for text, each in zip(texts, request.messages, strict=True) if each.role == "user"] * 2
     regions = {**placed, **split_fields(first), **{name: text for name, text in split_fields(last).items() if text}}
     steps = map(split_fields, re.split(r"^(?=Observation:)", "\n\n".join(texts), flags=re.M)[1:])

@@ -26,6 +26,7 @@ from rsso_dspy.optimize.verdict import LEVEL, WORTH, CompileEnding, Confirmation
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ADDITIONS
 from rsso_dspy.programs.state import fingerprint_program, fingerprint_state, is_plain_state, merge_state, read_state
+from rsso_dspy.protocol import check_prompts_of
 from rsso_dspy.records import ZERO_SHOT, Usage
 from rsso_dspy.store.guards import CompileEnvironment
 
@@ -221,7 +222,7 @@ class Compiled:
     @property
     def changes(self) -> tuple[str, ...]:
         zero_shot, state = Agent(self.method).dump_state(), self.chosen_state
-        words = [name for name, each in state.items() if each["signature"] != zero_shot[name]["signature"]]
+        words = [name for name, each in state.items() if _has_other_words(each, zero_shot[name])]
         shown = [f"{len(each['demos'])} demonstrations of {name}" for name, each in state.items() if each["demos"]]
         return (*(f"instruction of {name}" for name in words), *shown)
 
@@ -236,6 +237,13 @@ class Compiled:
 
 
 FILE = TypeAdapter(Compiled)
+
+
+def _has_other_words(state: PredictorState, zero_shot: PredictorState) -> bool:
+    """Whether a compile changed the words of a predictor. Other fields are another version's."""
+    signature, usual = state["signature"], zero_shot["signature"]
+    has_other_fields = len(signature["fields"]) != len(usual["fields"])
+    return bool(signature["instructions"] != usual["instructions"] if has_other_fields else signature != usual)
 
 
 def hash_schema(agent: Agent) -> str:
@@ -261,10 +269,10 @@ def derive_program_name(path: Path | str) -> str:
     return name
 
 
-def load(path: Path | str) -> Compiled:
+def load(path: Path | str, to_play: bool = True) -> Compiled:
     """The compiled program in a file of `rsso-dspy compile` or of `agent.save`. Raises `UsageError` for a file that is
-    damaged, of another version, made for other signatures or changed since, `SplitError` when it was compiled on
-    held-out variants."""
+    damaged or of another version, `SplitError` when it was compiled on held-out variants. A file that is loaded
+    `to_play` also has to be made for the signatures and the prompts of this version, and unchanged since."""
     path = Path(path)
     try:
         data = read_json(path)
@@ -274,7 +282,9 @@ def load(path: Path | str) -> Compiled:
             made = "`rsso-dspy compile -o FILE` makes one, and agent.save(FILE) a state"
             raise UsageError(f"no compiled program of version {SCHEMA}; {made}")
         compiled = FILE.validate_python(data)
-        _check_compiled(compiled)
+        _check_calibration(compiled)
+        if to_play:
+            _check_playable(compiled)
         return compiled
     except OSError as error:
         why = f"cannot read the compiled program {path}: {error.strerror}; `rsso-dspy compile -o FILE` makes one"
@@ -340,11 +350,18 @@ def _load_saved_agent(path: Path) -> Compiled:
     )
 
 
-def _check_compiled(compiled: Compiled) -> None:
+def _check_calibration(compiled: Compiled) -> None:
+    """Raise `SplitError` for a program that was compiled on held-out variants."""
     if not compiled.is_made_elsewhere:
         of = compiled.benchmark
         train, val, confirm = (tuple(map(of.tasks.parse, getattr(compiled, part))) for part in PARTS)
         Calibration(train, val, confirm, benchmark=of.name)
+
+
+def _check_playable(compiled: Compiled) -> None:
+    """Raise `UsageError` for a program that this version would play with other prompts than those it was made with."""
+    if "protocol" in compiled.identity:
+        check_prompts_of(compiled.protocol)
     if compiled.signatures != hash_schema(Agent(compiled.method)):  # raises for an unknown method
         raise UsageError(
             f"it was compiled for other signatures (other fields) than those of {compiled.method} here; compile "
@@ -413,14 +430,21 @@ def compare_states(
     for name, one in before.items():
         old, new = (list(map(_format_demonstration, state["demos"])) for state in (one, after[name]))
         words, now = one["signature"], after[name]["signature"]
-        pairs = zip(words["fields"], now["fields"], strict=True)
         yield RoleDifference(
             name,
-            changed=words != now or old != new,
+            changed=_has_other_words(after[name], one) or old != new,
             rows=tuple(align_sentences(words["instructions"], now["instructions"])),
-            fields=tuple(a["prefix"].rstrip(":") for a, b in pairs if a != b),
+            fields=_list_changed_fields(words["fields"], now["fields"]),
             added=tuple(demo for demo in new if demo not in old),
         )
+
+
+def _list_changed_fields(before: Sequence[FieldState], after: Sequence[FieldState]) -> tuple[str, ...]:
+    """The labels of fields whose words differ; none where the fields are those of another version."""
+    if len(before) != len(after):
+        return ()
+    pairs = zip(before, after, strict=True)
+    return tuple(field["prefix"].rstrip(":") for field, other in pairs if field != other)
 
 
 def list_changes(before: Mapping[str, PredictorState], after: Mapping[str, PredictorState]) -> Iterator[RoleChange]:

@@ -17,7 +17,7 @@ from rsso_dspy.programs.methods import Scaffold, changes_each_step
 from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line, read_answer
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import SOLVED_SCORE, Failure, State, Step, Trajectory, TrialResult, Variant
-from rsso_dspy.regions import ABOUT, EXAMPLES, PLANS, POSSIBLE, PROGRESS, REGIONS, TEMPLATES
+from rsso_dspy.regions import ABOUT, EXAMPLES, PLANS, POSSIBLE, PROGRESS, REGIONS, TEMPLATES, list_items
 from rsso_dspy.signatures.layouts import find_arrangement, send_arranged
 
 NO_ACTION = "Nothing happened: your answer held no action."
@@ -143,9 +143,10 @@ class TrialRun:
     def show_world(self) -> dict[str, Any]:
         """What prompts say of the environment. Action templates are noted if they differ from the implied ones; where
         the possible actions are listed, they are left out. Solved examples are noted always."""
-        shown = {ABOUT: self.roles.runtime.about, "task": self.environment.task}
-        if examples := getattr(self.environment, EXAMPLES, ""):
-            shown[EXAMPLES] = self.shown[EXAMPLES] = examples
+        shown: dict[str, Any] = {ABOUT: self.roles.runtime.about, "task": self.environment.task}
+        if examples := getattr(self.environment, EXAMPLES, ()):
+            shown[EXAMPLES] = list(examples)
+            self.shown[EXAMPLES] = list_items(examples)
         if self.rules.action_choice == "free":
             templates = self.environment.action_templates
             shown[TEMPLATES] = templates

@@ -30,7 +30,7 @@ class FlatActor(Signature):
 
     about: str = describe_region("about")
     action_templates: str = describe_region("action_templates")
-    solved_examples: str = describe_region("solved_examples")
+    solved_examples: list[str] = describe_region("solved_examples")
     constitution: list[str] = describe_region("constitution")
     plans_from_past_attempts: list[str] = describe_region("plans_from_past_attempts")
     task: str = describe_region("task")

@@ -42,7 +42,8 @@ def test_the_report_of_a_golden_run_is_the_same(name):
 def test_the_report_of_a_recorded_run_is_the_same(row):
     results = [line for line in read_lines(row["recording"]) if "trial" in line]
     figures, _ = house.compute_figures(results, {})
-    check_same(row["figures"], figures)
+    if row["figures"] != figures:
+        pytest.fail("\n".join(list_difference(row["figures"], figures)), pytrace=False)
 
 
 def check_same(recorded, figures):

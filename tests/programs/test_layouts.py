@@ -151,9 +151,9 @@ def test_the_released_sso_code_has_everything_but_the_states_in_the_system_messa
 
 def test_the_released_reflexion_code_has_examples_memory_task_and_transcript_in_one_message():
     """Reflexion's released code: solved examples, the memory, the task, the whole transcript."""
-    (_, _), (role, text) = send(ChatAdapter(), "released", "flat", solved_examples="Example 1\nTask: Stay.")
+    (_, _), (role, text) = send(ChatAdapter(), "released", "flat", solved_examples=["Task: Stay.\nAction: wait"])
     assert role == "user"
-    parts = ["Example 1", "open the door", "Leave.", "A bed.", "A hall."]
+    parts = ["- Task: Stay.\n  Action: wait", "open the door", "Leave.", "A bed.", "A hall."]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
 
