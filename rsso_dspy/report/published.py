@@ -65,7 +65,7 @@ def describe_published_tables(paper: str) -> list[str]:
 
 def recompute_statistics() -> RecomputedStatistics:
     rows = load_published_tables()["table2"]
-    by_task = {row["task"]: row["rsso"] - row["sso"] for row in rows}
+    by_task = {row["task"]: row["rsso - sso"] for row in rows}
     differences = [round(value, 6) for value in by_task.values()]
     units = [
         statistics.UnitValue(row["task"], variant, by_task[row["task"]]) for row in rows for variant in range(row["n"])
@@ -98,8 +98,11 @@ def _build_rsso_tables() -> list[Sheet]:
         for method, values in published["cumulative_best_of_t"].items()
     ]
     second = [(row["task"], row["n"], *build_mean_cells(row, 1)) for row in published["table2"]]
-    overall = {row["method"]: row["mean"] for row in own}
-    means = {"Overall": overall, "recomputed over variants": found.micro, "recomputed over task types": found.macro}
+    means = {
+        "Overall": published["table2_overall"],
+        "recomputed over variants": found.micro,
+        "recomputed over task types": found.macro,
+    }
     second += [(name, "", *build_mean_cells(each, 2)) for name, each in means.items()]
     trials = [f"best_of_{number}" for number in range(1, 6)]
     return [
@@ -110,11 +113,17 @@ def _build_rsso_tables() -> list[Sheet]:
 
 
 def build_mean_cells(means: Mapping[str, float], digits: int, tone: Tone = "") -> list[Cell]:
-    """Build the cells of the columns `MEANS` from means by method; n/a without them."""
-    differences = (means[one] - means[other] if means else None for one, other in DELTAS.values())
+    """Build the cells of the columns `MEANS` from means by method; n/a without them.
+
+    Differences that a paper prints stand among the means: it computed them from more digits than its means show.
+    """
+    differences = []
+    for name, (one, other) in DELTAS.items():
+        computed = means[one] - means[other] if means else None
+        differences.append(means.get(name, computed))
     return [
         *(format_number(means.get(method), f".{digits}f", tone) for method in METHODS),
-        *(format_difference(each, digits, tone) for each in differences),
+        *(format_difference(difference, digits, tone) for difference in differences),
     ]
 
 

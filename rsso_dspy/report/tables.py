@@ -273,8 +273,8 @@ def _build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
     if rows:
         means = [*(arm.mean for arm in found.arms), *(format_difference(pair.difference) for pair in pairs)]
         solved = [(arm.solve, arm.units) for arm in found.arms]
-        theirs = {row["method"]: row["mean"] for row in published["table1"]}
-        cells = [*means, *solved, *(build_mean_cells(theirs, 2, "dim") if with_paper else ())]
+        overall = build_mean_cells(published["table2_overall"], 2, "dim") if with_paper else ()
+        cells = [*means, *solved, *overall]
         rows.append((sheets.format_text("Overall", "total"), sum(task.units for task in found.tasks), *cells))
     notes = _get_notes(uneven=not found.alike, paper=with_paper)
     notes += [f"{each.name}: paired by unit, best of the first {each.trials} trials." for each in pairs]

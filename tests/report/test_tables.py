@@ -179,6 +179,9 @@ def test_published_rows_are_marked_as_another_models():
     assert find_row(found["methods"], "published rsso")["Mean"].value == 88.41
     assert find_row(found["methods"], "published rsso")["macro"].text == "87.46"
     assert find_row(found["tasks"], "boil")["published rsso"].tone == "dim"
+    assert find_row(found["tasks"], "boil")["published reflexion - react"].text == "+36.4", (
+        "as printed, not 77.8 - 41.3"
+    )
     assert find_row(found["tasks"], "Overall")["published reflexion - react"].text == "+23.76"
     assert find_row(found["learning"], "published rsso")["best_of_2"].text == "84.49"
     assert find_row(found["learning"], "published rsso")["gain of trial 2"].text == "+9.42"
