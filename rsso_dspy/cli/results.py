@@ -24,7 +24,7 @@ from rsso_dspy.report.figures import FORMATS, PICTURE, draw_figures, save_figure
 from rsso_dspy.report.page import LearntItem, Page, PageCalls, build_page_sections, trace_learnt_items, write_page
 from rsso_dspy.report.reflexion_logs import find_trial_files, read_reflexion_logs
 from rsso_dspy.report.sheets import build_sheet, build_table_kind, format_number, print_parts
-from rsso_dspy.report.statistics import group_values
+from rsso_dspy.report.statistics import Bars, group_values
 from rsso_dspy.report.tables import build_table_files, describe_facts, describe_run, render_analysis, write_headline
 from rsso_dspy.report.terminal import to_plain_text
 from rsso_dspy.store.commands import read_given
@@ -328,13 +328,13 @@ def print_headline(analysis: Analysis, note: str = "") -> None:
 
 
 def write_tables_and_figures(
-    analysis: Analysis, with_paper: bool, table_folder: Path | None, figure_folder: Path | None
+    analysis: Analysis, with_paper: bool, bars: Bars, table_folder: Path | None, figure_folder: Path | None
 ) -> None:
     """Write tables and figures to their folders, where named. Raises `UsageError`, before writing anything, if one
     cannot be written or would replace a foreign file."""
     texts = build_table_files(analysis, with_paper) if table_folder else {}
     tables = {table_folder / name: text for name, text in texts.items() if table_folder}
-    drawn = draw_figures(analysis, with_paper) if figure_folder else []
+    drawn = draw_figures(analysis, with_paper, bars) if figure_folder else []
     figures = {figure_folder / f"{each.name}{end}": each for each in drawn for end in FORMATS if figure_folder}
     for path, text in tables.items():
         check_output_path(path, "--tables", build_table_kind(text))
@@ -349,10 +349,12 @@ def write_tables_and_figures(
             print_status(f"{format_plural(count, 'file')} in {folder}")
 
 
-def write_html(pool: PooledRuns, played: RunRecords, analysis: Analysis, with_paper: bool, file: Path) -> None:
+def write_html(
+    pool: PooledRuns, played: RunRecords, analysis: Analysis, with_paper: bool, bars: Bars, file: Path
+) -> None:
     """Write the page; without figures if matplotlib is not installed."""
     try:
-        figures = draw_figures(analysis, with_paper)
+        figures = draw_figures(analysis, with_paper, bars)
     except NotInstalled as error:
         figures = []
         print_status(f"the page has no figures: {error}")

@@ -15,7 +15,14 @@ from rsso_dspy.report import sheets
 from rsso_dspy.report.analysis import Analysis, describe_unreported_costs, total_billed, total_usage
 from rsso_dspy.report.compare import Comparison, Factorial2x2
 from rsso_dspy.report.metrics import CATEGORIES, FAILURES, LEVELS, describe_repeated_units
-from rsso_dspy.report.published import MEANS, build_mean_cells, load_data, load_published_tables
+from rsso_dspy.report.published import (
+    MEANS,
+    build_curve_cells,
+    build_mean_cells,
+    describe_derived_points,
+    load_data,
+    load_published_tables,
+)
 from rsso_dspy.report.sheets import INTERVAL, Cell, Sheet, build_sheet, format_difference, format_number
 from rsso_dspy.report.statistics import FEW, NO_INTERVAL, MeanEstimate
 from rsso_dspy.report.terminal import to_plain_text
@@ -133,16 +140,20 @@ def _build_learning_table(found: Analysis, with_paper: bool = False) -> Sheet:
         levels = (Cell("never" if t is None else f"{t}", t) for t in row.learning.trials_to.values())
         rows.append((row.arm, row.trials_played, *means, *gain, *levels))
     published = load_published_tables()
-    for method, values in published["cumulative_best_of_t"].items() if with_paper and longest > 1 else ():
-        gain = _build_gain_cells(MeanEstimate(published["trial_1_to_2_gain"][method], None))
-        means = (values[0], None, *_pad(values, longest)[:longest])
-        rows.append((_name_published(method), None, *means, *gain, *[""] * len(LEVELS)))
+    for method in published["cumulative_best_of_t"] if with_paper and longest > 1 else ():
+        curve = build_curve_cells(method)
+        gain = published["trial_1_to_2_gain"].get(method)
+        cells = [curve[0], None, *_pad(curve, longest)[:longest]]
+        cells += _build_gain_cells(None if gain is None else MeanEstimate(gain, None))
+        rows.append((_name_published(method), None, *cells, *[""] * len(LEVELS)))
     uneven = len({row.trials_played / row.units for row in found.arms if row.units}) > 1
     notes = [" ".join(_get_notes(mean_per_trial=True, uneven_trials=uneven)), *_get_notes(uneven=not found.alike)]
     gained = ("gain of trial 2", *INTERVAL) if longest > 1 else ()
     best_of = (f"best_of_{number}" for number in range(1, longest + 1))
     columns = ("arm", "trials", "trial-1", "mean/trial", *best_of, *gained, *(f"to {level}%" for level in LEVELS))
-    return _build_table("learning", columns, rows, [*notes, *_get_notes(gain=gained, paper=with_paper and gained)])
+    notes += _get_notes(gain=gained, paper=with_paper and gained)
+    notes += [describe_derived_points()] if with_paper and gained else []
+    return _build_table("learning", columns, rows, notes)
 
 
 def _build_gain_cells(gain: MeanEstimate | None) -> tuple[Cell, ...]:
@@ -150,7 +161,7 @@ def _build_gain_cells(gain: MeanEstimate | None) -> tuple[Cell, ...]:
     return (format_difference(mean), *sheets.format_interval(interval)[:2])
 
 
-def _pad(values: Sequence[float | None], length: int) -> list[float | None]:
+def _pad(values: Sequence[Any], length: int) -> list[Any]:
     return [*values, *[None] * (length - len(values))]
 
 

@@ -56,6 +56,12 @@ def test_every_form_of_a_run_with_an_errored_unit(run, tmp_path):
         assert drawn == {"best-of-t", "success", "survival", "differences", "efficiency"}
 
 
+def test_bars_of_figures_are_chosen(run, tmp_path):
+    for bars, words in (("interval", "95% intervals of each mean"), ("sem", "(SEM, as in")):
+        read_report(run, "--figures", tmp_path / bars, "--bars", bars)
+        assert words in (tmp_path / bars / "best-of-t.svg").read_text(encoding="utf-8")
+
+
 def test_comparisons_are_chosen(run):
     for more, count in (((), 4), (("--against", "rsso"), 3), (("--against", "all"), 6)):
         found = [each["second"] for each in json.loads(read_report(run, "--json", *more)[0])["comparisons"]]

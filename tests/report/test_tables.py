@@ -185,6 +185,9 @@ def test_published_rows_are_marked_as_another_models():
     assert find_row(found["tasks"], "Overall")["published reflexion - react"].text == "+23.76"
     assert find_row(found["learning"], "published rsso")["best_of_2"].text == "84.49"
     assert find_row(found["learning"], "published rsso")["gain of trial 2"].text == "+9.42"
+    assert find_row(found["learning"], "published rsso")["trial-1"].text == "75.07*"
+    assert find_row(found["learning"], "published reflexion")["best_of_2"].text == "69.24*"
+    assert any("69.24 (reflexion, t = 2) is 58.37 + 10.87" in note for note in found["learning"].notes)
     for name in ("methods", "learning", "tasks"):
         assert any("another model" in note for note in found[name].notes)
 
