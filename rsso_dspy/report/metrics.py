@@ -95,7 +95,6 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
             gain = get_best_accumulator(record, 2) - get_best_accumulator(record, 1)
             gains.append(UnitValue(record.variant.task, record.variant.index, gain))
     best = [[get_best_accumulator(record, number) for record in scored] for number in range(1, longest + 1)]
-    row = METHODS.get(records[0].method.partition("+")[0])
     played = [trajectory for trials in plays for trajectory in trials]
     steps = sum(len(trajectory.steps) for trajectory in played)
     rates = [
@@ -104,7 +103,7 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
     ]
     return ArmMetrics(
         arm=arm,
-        scaffold=row.scaffold if row else None,
+        scaffold=find_scaffold(records[0].method),
         units=len(scored),
         errored=len(records) - len(scored),
         mean=_average(points),
@@ -133,6 +132,12 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         writings=_sum_usage_by_role(scored).get("advisor", Usage()),
         learning=compute_learning(scored),
     )
+
+
+def find_scaffold(method: str) -> str | None:
+    """Return the scaffold of a method, flat or sso; None for an unknown one."""
+    row = METHODS.get(method.partition("+")[0])
+    return row.scaffold if row else None
 
 
 @dataclass(frozen=True, slots=True)

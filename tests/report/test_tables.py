@@ -16,6 +16,7 @@ from rsso_dspy.report.sheets import build_sheet, print_parts, to_csv, to_latex, 
 from rsso_dspy.report.tables import build_tables, render_analysis
 from rsso_dspy.report.terminal import replace_controls
 from tests.records import record
+from tests.report.paper_run import play_table_2
 
 UNEVEN = load_data("texts.toml")["notes"]["uneven"]
 ARM = "rsso+compiled-with-gepa-on-four-tasks"
@@ -190,6 +191,35 @@ def test_published_rows_are_marked_as_another_models():
     assert any("69.24 (reflexion, t = 2) is 58.37 + 10.87" in note for note in found["learning"].notes)
     for name in ("methods", "learning", "tasks"):
         assert any("another model" in note for note in found[name].notes)
+
+
+TABLE_2 = """
+    boil                   9  41.3   77.8  64.6   89.8  +25.2  +36.4
+    chemistry-mix          8  71.2   81.6  82.0   82.0    0.0  +10.4
+    identify-life-stages-1 5  61.6  100.0  95.4   82.0  -13.4  +38.4
+    lifespan-longest-lived 10 62.5   95.0  87.5  100.0  +12.5  +32.5
+    use-thermometer        10 86.8   96.1  97.3   99.1   +1.8   +9.3"""
+"""Rows of rSSO's Table 2: variants, means of ReAct, Reflexion, SSO and rSSO, and both differences."""
+
+
+def test_a_run_with_the_points_of_table_2_has_its_rows():
+    sheet = by_name(play_table_2())["tasks"]
+    names = ("task", "n", "react", "reflexion", "sso", "rsso", "rsso - sso", "reflexion - react")
+    rows = [[dict(zip(sheet.columns, row, strict=True))[name].text for name in names] for row in sheet.rows]
+    assert [line.split() for line in TABLE_2.strip().splitlines()] == [row for row in rows if row[0] in TABLE_2]
+    assert rows[-1] == ["Overall", "164", "58.37", "82.13", "79.46", "88.41", "+8.96", "+23.76"]
+
+
+def test_a_run_with_the_points_of_table_2_has_the_means_of_table_1():
+    sheet = by_name(play_table_2())["methods"]
+    rows = {row[0].text: dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows}
+    found = {name: (row["scaffold"].text, row["Mean"].text, row["Mean"].tone) for name, row in rows.items()}
+    assert found == {
+        "react": ("flat", "58.37", ""),
+        "reflexion": ("flat", "82.13", "second"),
+        "sso": ("sso", "79.46", ""),
+        "rsso": ("sso", "88.41", "best"),
+    }
 
 
 def test_best_and_second_best_are_marked_where_means_can_be_compared():
