@@ -69,6 +69,12 @@ class Comparison:
     def name(self) -> str:
         return f"{self.second} - {self.first}"
 
+    @property
+    def has_winner(self) -> bool:
+        """Whether the interval over task types lies on one side of 0. One over variants of a single task type names no
+        winner: it says nothing of other tasks, and there is no test over task types."""
+        return self.interval is not None and self.interval.over == "task types" and self.interval.is_decided
+
 
 @dataclass(frozen=True, slots=True)
 class Factorial2x2:

@@ -18,6 +18,7 @@ RESAMPLES = 10_000
 SEED = 0
 LEVEL = 0.95
 POWER = 0.80
+FEWEST = 2  # least number of task types of a test over them: of one, nothing is known but itself
 FEW = 10  # number of clusters below which an interval is rough
 ALIKE = 1e-9  # standard error below which clusters count as equal
 OF_ONE_SIGN = 6  # least number of equal clusters that are significant in an exact sign test at the 5% level
@@ -43,7 +44,7 @@ class WilcoxonResult:
     """Signed-rank test, two-sided, zeros dropped."""
 
     statistic: float  # the smaller of the two sums of ranks
-    p: float | None  # none without differences
+    p: float | None  # None without differences, and of a single task type
     used: int  # number of differences that are not zero
     effect: float | None  # rank-biserial correlation: share of the rank sum for the second minus that against it
 
@@ -55,7 +56,7 @@ class SignTestResult:
     up: int
     down: int
     ties: int
-    p: float | None
+    p: float | None  # likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,8 @@ def run_wilcoxon_test(differences: Sequence[float]) -> WilcoxonResult:
         return WilcoxonResult(0.0, None, 0, None)
     ranks = rankdata(np.abs(values))
     up, down = float(ranks[values > 0].sum()), float(ranks[values < 0].sum())
-    return WilcoxonResult(min(up, down), _compute_exact_p(ranks, min(up, down)), len(values), (up - down) / (up + down))
+    p = _compute_exact_p(ranks, min(up, down)) if len(differences) >= FEWEST else None
+    return WilcoxonResult(min(up, down), p, len(values), (up - down) / (up + down))
 
 
 def _compute_exact_p(ranks: np.ndarray, statistic: float) -> float:
@@ -119,7 +121,8 @@ def run_sign_test(differences: Sequence[float]) -> SignTestResult:
 
     values = _check_values(differences)
     up, down = int((values > 0).sum()), int((values < 0).sum())
-    p = float(binomtest(up, up + down).pvalue) if up + down else None
+    has_test = len(differences) >= FEWEST and up + down > 0
+    p = float(binomtest(up, up + down).pvalue) if has_test else None
     return SignTestResult(up, down, len(differences) - up - down, p)
 
 

@@ -399,6 +399,7 @@ def render_analysis(found: Analysis, whole: bool = True, with_paper: bool = Fals
 
 MOST = 3  # maximum number of comparisons that are told
 UNCERTAIN, TOO_FEW, EQUAL = "Too uncertain to call", "No result, too few task types", "No unit differs"
+ONE_TYPE = "Of one task type alone, so without a winner"
 OWN_MODEL = "Your own model plays with --model PROVIDER/NAME; --dry-run says first what it may cost."
 
 
@@ -431,11 +432,11 @@ def _describe_comparisons(found: Analysis) -> list[str]:
     if not pairs:
         return ["No two arms share a finished unit, so nothing is compared."] if len(found.arms) > 1 else []
     pairs.sort(key=lambda pair: pair is not found.main_result)
-    decided = [pair for pair in pairs if pair.interval and pair.interval.is_decided]
+    decided = [pair for pair in pairs if pair.has_winner]
     open_ = [pair for pair in pairs if pair not in decided]
     kept = open_[: max(1, MOST - len(decided))]
     said = list(map(_describe_winner, decided[:MOST]))
-    for verdict in (UNCERTAIN, TOO_FEW, EQUAL):
+    for verdict in (ONE_TYPE, UNCERTAIN, TOO_FEW, EQUAL):
         told = [
             f"{pair.name} {format_difference(pair.difference).text} points ({_describe_pairs(pair)})"
             for pair in kept
@@ -450,9 +451,11 @@ def _describe_comparisons(found: Analysis) -> list[str]:
 
 
 def _judge_open(pair: Comparison) -> str:
-    """Return why a comparison is not decided."""
+    """Return why a comparison has no winner."""
     if not pair.higher and not pair.lower:
         return EQUAL
+    if pair.interval is not None and pair.interval.is_decided:
+        return ONE_TYPE
     hopeless = pair.interval is not None and pair.interval.over == "task types" and pair.interval.is_hopeless
     return TOO_FEW if hopeless else UNCERTAIN
 

@@ -43,6 +43,15 @@ CASES = {
         ["Highest mean: sso", "No result, too few task types: sso - react-sso +29.00 points (2 units, 95% interval -"],
         ["beats", "uncertain"],
     ),
+    "one task type": (
+        [
+            record(name, "boil", index, [[score]])
+            for name, scores in ((R, LOW), (S, HIGH))
+            for index, score in enumerate(scores)
+        ],
+        ["Of one task type alone, so without a winner: sso - react-sso +50.88 points (8 units of one task type, 95%"],
+        ["beats", "uncertain"],
+    ),
     "several": (
         arm(R, LOW) + arm(S, HIGH) + arm("rsso", HIGH),
         ["Intervals are not corrected for the 3 comparisons"],

@@ -108,7 +108,8 @@ def test_tables_of_the_other_papers_are_printed():
 
 
 @pytest.mark.parametrize(
-    "differences", [[1, 2, 3], [1, -2, 3, 0, 5], [1, 1, -1, 2, 2], [-4, -3, -2, -1], [3, 3, 3, -3, 1, 0.5, 0.5], [-7]]
+    "differences",
+    [[1, 2, 3], [1, -2, 3, 0, 5], [1, 1, -1, 2, 2], [-4, -3, -2, -1], [3, 3, 3, -3, 1, 0.5, 0.5], [-7, 0]],
 )
 def test_the_signed_rank_test_is_exact_with_ties_and_zeros(differences):
     """The two-sided p is that of counting every arrangement of signs."""
@@ -135,6 +136,11 @@ def test_without_a_difference_there_is_no_test():
     assert run_sign_test([0.0]).p is None
     assert bootstrap({"boil": [1.0]}) is None
     assert bootstrap({"boil": [-25.0, -25.0]}) is None
+
+
+def test_of_a_single_task_type_there_is_no_test():
+    assert run_wilcoxon_test([-7]).p is None
+    assert run_sign_test([-7]).p is None
 
 
 def test_no_interval_goes_beyond_what_scores_allow():

@@ -122,6 +122,8 @@ CELLS = [
     (arms({name: [[score]] for name, score in FOUR.items()}), "differences", "rsso - sso - reflexion-sso + react-sso",
      "asks", "skills x reflections: no result", "finished: no result: too few task types to tell."),
     (ONE_TASK, "differences", "rsso - sso", "pairs", "3", "says nothing about other tasks"),
+    (ONE_TASK, "differences", "rsso - sso", "p", "n/a", "there is no p, and no winner"),
+    (ONE_TASK, "differences", "rsso - sso", "Holm", "n/a", "p corrected for no tests"),
 ]  # fmt: skip
 """Units, and of one of their tables: a row, a column, what stands there, and words of a note."""
 
