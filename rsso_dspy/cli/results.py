@@ -22,7 +22,7 @@ from rsso_dspy.records import RULE_BASED_NOTE, TrialResult, UnitRecord, Usage
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
 from rsso_dspy.report.figures import FORMATS, PICTURE, draw_figures, save_figure
 from rsso_dspy.report.page import LearntItem, Page, PageCalls, build_page_sections, trace_learnt_items, write_page
-from rsso_dspy.report.reflexion_logs import find_trial_files, read_reflexion_logs
+from rsso_dspy.report.reflexion_logs import holds_reflexion_logs, parse_log_folder, read_reflexion_logs
 from rsso_dspy.report.sheets import build_sheet, build_table_kind, format_number, print_parts
 from rsso_dspy.report.statistics import Bars, group_values
 from rsso_dspy.report.tables import build_table_files, describe_facts, describe_run, render_analysis, write_headline
@@ -286,13 +286,20 @@ def print_constitution(book: ConstitutionFile) -> None:
 def load_folders(folders: Sequence[Path]) -> tuple[PooledRuns, RunRecords]:
     """Load what was played in folders of runs, naming the files that cannot be read, or in those of logs of Reflexion.
     Raises `UsageError` where there is nothing."""
-    if logs := [folder for folder in folders if find_trial_files(folder)]:
+    named = [parse_log_folder(folder) for folder in folders]
+    if logs := [folder for folder in named if holds_reflexion_logs(folder.path)]:
         if len(logs) < len(folders):
             raise UsageError(
-                f"{logs[0]} holds logs of Reflexion, which only number their environments: nobody knows which of them "
-                "a run played too, so nothing can be compared; report the folders apart"
+                f"{logs[0].path} holds logs of Reflexion, which only number their environments: nobody knows which of "
+                "them a run played too, so nothing can be compared; report the folders apart"
             )
-        return PooledRuns([]), RunRecords(read_reflexion_logs(logs), success_only=True)
+        read = read_reflexion_logs(logs)
+        return PooledRuns([]), RunRecords(read.records, success_only=True, remarks=read.remarks)
+    if wrong := [folder for folder in named if folder.name]:
+        raise UsageError(
+            f"{wrong[0].path} holds no logs of Reflexion. {wrong[0].name}= names the arm of such a folder; those of a "
+            "run have names already"
+        )
     pool = open_runs(folders)
     played = replace(collect_played(pool), advisors=dict(_find_advisors(pool)))
     for store in pool.stores:

@@ -16,7 +16,9 @@ from rsso_dspy.records import Split
 
 
 def report_runs(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of runs, or of logs of Reflexion.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Folders of runs; of logs of Reflexion also as ARM=DIR.")
+    ],
     json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     against: Annotated[
         str | None, typer.Option(help="Compare all other arms with this one; all: every pair.", metavar="ARM|all")

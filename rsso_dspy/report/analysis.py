@@ -28,6 +28,7 @@ class RunRecords:
     answers: tuple[str, ...] = ()  # where those of an arm came from, if not from its own requests
     advisors: Mapping[str, str] = field(default_factory=dict)  # arm to who wrote the constitution that it starts from
     success_only: bool = False  # whether nothing is known of a trial but whether it was solved
+    remarks: Sequence[str] = ()  # sentences of who read the records, on what was left out or could not be known
     set_aside: Sequence[RoleUsage] = ()  # usage that can still be read of damaged logs
     unreadable_lines: int = 0  # lines of damaged logs whose usage is unknown
 
@@ -190,6 +191,7 @@ class Analysis:
     repeated: Mapping[str, tuple[int, int]]  # see `count_repeated_units`
     advice: Mapping[str, Advice]  # of each arm that starts from a constitution
     success_only: bool  # see `RunRecords`
+    remarks: tuple[str, ...]  # likewise
     unreadable: Mapping[str, int]  # arm to its steps, where the actor's answer could be read at none of them
 
     @property
@@ -251,6 +253,7 @@ def analyze(
         repeated=metrics.count_repeated_units(arms),
         advice={arm: found for arm, of in arms.items() if (found := _find_advice(of, played.advisors.get(arm, "")))},
         success_only=played.success_only,
+        remarks=tuple(played.remarks),
         unreadable=_count_unreadable(scored),
     )
 
@@ -365,6 +368,7 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
         "repeated": {arm: {"equal": equal, "units": units} for arm, (equal, units) in found.repeated.items()},
         "measures": measures,
         "bill": serialize_cost_report(found.bill),
+        **({"remarks": list(found.remarks)} if found.remarks else {}),
     }
 
 
@@ -375,6 +379,12 @@ def _serialize_learning(learnt: metrics.Learning) -> dict[str, Any]:
     by_task = {task: {"solved": solved, "units": units} for task, (solved, units) in learnt.by_task.items()}
     newly = [trial.additional for trial in learnt.success]
     return {
-        "learning": {"newly_solved": newly, "trials_to": learnt.trials_to, "held": held, "written": learnt.written},
+        "learning": {
+            "newly_solved": newly,
+            "trials_to": learnt.trials_to,
+            "held": held,
+            "written": learnt.written,
+            "repeats": asdict(learnt.repeats),
+        },
         "success": {"trials": list(map(asdict, learnt.success)), "by_task": by_task, "failures": dict(learnt.failures)},
     }

@@ -4,6 +4,7 @@ Reflexion report of a task. Scores are points of 100; errored units have none an
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from math import comb
@@ -35,6 +36,14 @@ class TrialSuccess:
 
 
 @dataclass(frozen=True, slots=True)
+class RepeatedReflections:
+    """How often a reflection says word for word what an earlier one of the same unit says."""
+
+    repeated: int
+    reflections: int  # all whose text is known
+
+
+@dataclass(frozen=True, slots=True)
 class Learning:
     """Learning and failures of one arm over its scored units."""
 
@@ -42,6 +51,7 @@ class Learning:
     trials_to: dict[int, int | None]  # percentage to the trials after which that share was solved; None: never
     held: Mapping[int, tuple[int, int]]  # reflections held to solved trials that began so, and to all; see the table
     written: float | None  # reflections written per unit; None without a memory of them
+    repeats: RepeatedReflections
     by_task: Mapping[str, tuple[int, int]]  # task type to variants solved and variants
     failures: Mapping[str, int]  # one of `FAILURES` to the trials that failed so
 
@@ -188,6 +198,7 @@ def compute_learning(scored: Sequence[UnitRecord]) -> Learning:
         {level: next((t for t, so_far in sums if so_far >= len(scored) * level / 100), None) for level in LEVELS},
         {count: (sum(each), len(each)) for count, each in sorted(by_held.items())},
         sum(each.get("written", 0) for each in counts) / len(scored) if counts else None,
+        count_repeated_reflections(scored),
         {task: (sum(each), len(each)) for task, each in sorted(by_task.items())},
         {why: failed[why] for why in FAILURES},
     )
@@ -202,6 +213,40 @@ def _list_held_reflections(record: UnitRecord) -> list[int]:
     for result in record.trials[:-1]:
         held.append(int(result.learnt.get(REFLECTIONS, {}).get("held", held[-1])))
     return held
+
+
+_ATTEMPT = re.compile(r"^(?:- )?Attempt (\d+): ", re.M)
+
+
+def split_reflections(text: str) -> dict[int, str]:
+    """Return the reflections in a text of their region, by the number of the trial that each was written after."""
+    _, *parts = _ATTEMPT.split(text)
+    return {int(trial): plan.replace("\n  ", "\n").strip() for trial, plan in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def list_own_reflections(record: TrialsRecord) -> list[str]:
+    """Return the reflections that a unit wrote and whose text is known, in the order of trials: those that it holds at
+    its end, and those that stood in a prompt."""
+    texts: dict[int, str] = {}
+    for result in record.trials:
+        for region, text in result.shown.items():
+            if region.partition("@")[0] == REFLECTIONS:
+                earlier = {trial: plan for trial, plan in split_reflections(text).items() if trial < result.trial}
+                texts |= earlier
+    with suppress(KeyError, TypeError, AttributeError):  # another version's snapshot
+        texts |= {plan["trial"]: plan["plan"] for plan in record.memories.get("reflections", {}).get("plans", ())}
+    written = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
+    return [text for trial, text in sorted(texts.items()) if trial in written]
+
+
+def count_repeated_reflections(records: Sequence[UnitRecord]) -> RepeatedReflections:
+    """Count reflections of whole units; white space makes no difference."""
+    repeated = reflections = 0
+    for record in records:
+        texts = [" ".join(text.split()) for text in list_own_reflections(record)]
+        repeated += len(texts) - len(set(texts))
+        reflections += len(texts)
+    return RepeatedReflections(repeated, reflections)
 
 
 def classify_failure(trajectory: Trajectory) -> str:

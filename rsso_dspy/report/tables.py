@@ -181,8 +181,12 @@ def _build_success_table(found: Analysis) -> Sheet:
 def _build_reflections_table(found: Analysis) -> Sheet:
     several = [arm for arm in found.arms if len(arm.learning.held) > 1]
     counts = sorted({count for arm in several for count in arm.learning.held})
-    rows = [(arm.arm, arm.learning.written, *(arm.learning.held.get(each, "") for each in counts)) for arm in several]
-    return _build_table("reflections", ("arm", "written/unit", *map(str, counts)), rows)
+    rows: list[Sequence[Any]] = []
+    for arm in several:
+        repeats = arm.learning.repeats
+        repeated = (repeats.repeated, repeats.reflections) if repeats.reflections else ""
+        rows.append((arm.arm, arm.learning.written, repeated, *(arm.learning.held.get(each, "") for each in counts)))
+    return _build_table("reflections", ("arm", "written/unit", "repeated", *map(str, counts)), rows)
 
 
 def _build_failures_table(found: Analysis) -> Sheet:
@@ -370,7 +374,7 @@ def describe_run(found: Analysis) -> list[str]:
     named = describe_facts(found)
     said = f"Protocol {named.get('protocol', sheets.NOTHING)}. Actor {named.get('actor', sheets.NOTHING)}. "
     scores, *logged = _get_notes(scores=True, logged=found.success_only)
-    return [said + scores, *logged, *filter(None, [found.rule_based_note])]
+    return [said + scores, *logged, *found.remarks, *filter(None, [found.rule_based_note])]
 
 
 def render_analysis(found: Analysis, whole: bool = True, with_paper: bool = False) -> Iterator[Sheet | Text]:
