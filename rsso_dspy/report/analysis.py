@@ -1,13 +1,13 @@
 """Analysis of a run's records and costs, computed once. Tables, headline, figures, pages and data are made of it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from statistics import fmean
 from typing import Any
 
 from rsso_dspy.pricing import CostEntry, PriceOf, format_dollars, itemize_costs, price_usage, sum_amounts
-from rsso_dspy.records import RULE_BASED_NOTE, RoleUsage, TrainingRecord, TrialsRecord, UnitRecord, Usage
+from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT, RoleUsage, TrainingRecord, TrialsRecord, UnitRecord, Usage
 from rsso_dspy.report import compare, metrics
 from rsso_dspy.report.statistics import MeanEstimate, UnitValue, estimate_mean
 
@@ -192,6 +192,8 @@ class Analysis:
     advice: Mapping[str, Advice]  # of each arm that starts from a constitution
     success_only: bool  # see `RunRecords`
     remarks: tuple[str, ...]  # likewise
+    first_trials: Mapping[str, metrics.ArmMetrics]
+    """Each arm of Reflexion to the metrics of its first trials alone, which rSSO prints as ReAct (Table 1, note)."""
     unreadable: Mapping[str, int]  # arm to its steps, where the actor's answer could be read at none of them
 
     @property
@@ -254,8 +256,18 @@ def analyze(
         advice={arm: found for arm, of in arms.items() if (found := _find_advice(of, played.advisors.get(arm, "")))},
         success_only=played.success_only,
         remarks=tuple(played.remarks),
+        first_trials=_compute_first_trials(scored),
         unreadable=_count_unreadable(scored),
     )
+
+
+def _compute_first_trials(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[str, metrics.ArmMetrics]:
+    first_trials = {}
+    for arm, records in scored.items():
+        if records and records[0].method == "reflexion" and records[0].program == ZERO_SHOT:
+            alone = [replace(record, trials=record.trials[:1]) for record in records]
+            first_trials[arm] = metrics.compute_arm_metrics(arm, alone)
+    return first_trials
 
 
 def _count_unreadable(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:

@@ -29,7 +29,9 @@ from rsso_dspy.report.terminal import to_plain_text
 
 MAIN = ("methods", "learning", "differences", "trainings", "tokens", "errored")  # printed at the end of a run
 NOTED = ("methods", "learning", "differences", "errored")  # those whose notes are printed then
-OF_STEPS = ("failures", "measures")  # those that are left out where success alone is known
+OF_STEPS = ("failures", "measures", "shown")  # those that are left out where success alone is known
+
+RARE = 0.1  # share of later trials below which a memory was hardly shown
 
 COUNTS = {"calls": "calls", "input": "in", "cached": "cached", "cache_write": "written", "output": "out"} | {
     name: name for name in ("reasoning", "malformed", "repaired", "truncated", "failed", "unmetered")
@@ -49,6 +51,7 @@ def build_tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
         _build_reflections_table(found),
         _build_failures_table(found),
         _build_differences_table(found),
+        _build_shown_table(found),
         _build_strata_table(found),
         _build_tasks_table(found, with_paper),
         _build_trainings_table(found),
@@ -92,13 +95,18 @@ def build_methods_table(found: Analysis, with_paper: bool = False) -> Sheet:
         (row.arm, row.scaffold, _format_units(row.units, row.errored), *cells)
         for row, cells in zip(found.arms, scores, strict=True)
     ]
+    for arm, row in found.first_trials.items() if with_paper else ():
+        means = (row.mean, row.mean_with_reset, row.environment_score, row.macro_mean)
+        shares = ((row.solve, row.units), (row.acc100, row.units))
+        rows.append((sheets.format_text(f"trial 1 of {arm}", "dim"), row.scaffold, row.units, *means, *shares))
     published = load_published_tables()
     for each in published["table1"] if with_paper else ():
         macro = fmean(task[each["method"]] for task in published["table2"])
         means, shares = (each["mean"], None, None, macro), (tuple(each["solve"]), tuple(each["acc100"]))
         rows.append((_name_published(each["method"]), each["scaffold"], each["solve"][1], *means, *shares))
     columns = ("arm", "scaffold", "units", "Mean", "+reset", "env", "macro", "Solve", "Acc100")
-    notes = [*_describe_methods(found), *_get_notes(best=comparable, paper=with_paper)]
+    first_trials = with_paper and bool(found.first_trials)
+    notes = [*_describe_methods(found), *_get_notes(best=comparable, paper=with_paper, first_trials=first_trials)]
     return _build_table("methods", columns, rows, notes)
 
 
@@ -260,6 +268,19 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
             yield f"{pair.name}: the arms differ in more than the method: {pair.unlike}."
         if pair.pairs and pair.trials < max(pair.may_play):
             yield f"{pair.name}: scores are the best of the first {pair.trials}, as many trials as both may play."
+
+
+def _build_shown_table(found: Analysis) -> Sheet:
+    rows: list[Sequence[Any]] = []
+    rare = []
+    for arm in found.arms:
+        for memory in arm.shown:
+            trials, later_trials = (memory.trials, arm.trials_played), (memory.later_trials, arm.later_trials)
+            rows.append((arm.arm, memory.memory, trials, later_trials, (memory.steps, arm.steps)))
+            if memory.later_trials < RARE * arm.later_trials:
+                rare.append(f"{memory.memory} of {arm.arm}")
+    notes = [f"Hardly shown, so that this run says next to nothing of them: {', '.join(rare)}."] if rare else []
+    return _build_table("shown", ("arm", "memory", "trials", "later trials", "steps"), rows, notes)
 
 
 def _build_strata_table(found: Analysis) -> Sheet:

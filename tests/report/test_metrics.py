@@ -6,7 +6,14 @@ import pytest
 
 from rsso_dspy.records import Source, State, Step, Usage
 from rsso_dspy.report.analysis import analyze
-from rsso_dspy.report.metrics import FAILURES, REFLECTIONS, classify_failure, compute_arm_metrics, compute_learning
+from rsso_dspy.report.metrics import (
+    FAILURES,
+    REFLECTIONS,
+    ShownMemory,
+    classify_failure,
+    compute_arm_metrics,
+    compute_learning,
+)
 from rsso_dspy.report.tables import build_measures_table
 from tests.records import record
 
@@ -100,6 +107,44 @@ def test_an_arm_tells_its_gain_of_trial_2_its_scaffold_and_the_reflections_of_a_
     assert (found.scaffold, found.gain.mean, found.learning.written) == ("flat", 90 / 4, 1 / 4)
     assert (found.gain.interval.low, found.gain.interval.clusters) == (0, 2)
     assert compute_arm_metrics("mine", [record("mine", "boil", 1, [[1]])]).gain is None
+
+
+def show(unit, *trials):
+    """The unit with what stood in the prompts of each of its trials: texts, and the ids recalled at each step."""
+    results = []
+    for result, (shown, recalled) in zip(unit.trials, trials, strict=True):
+        pairs = zip(result.trajectory.steps, recalled, strict=True)
+        steps = tuple(replace(step, recalled=ids) for step, ids in pairs)
+        results.append(replace(result, shown=shown, trajectory=replace(result.trajectory, steps=steps)))
+    return replace(unit, trials=tuple(results))
+
+
+def test_a_memory_is_shown_in_the_trials_and_steps_whose_prompts_had_its_text():
+    """Plans throughout a trial, skills at the steps that recall them, whatever else the prompt has."""
+    unit = record("rsso", "boil", 1, [[0, 10], [0, 10, 20], [0, 10]])
+    plans, skills = {REFLECTIONS: "Attempt 1: look."}, {"skills:s1,s2": "Boil it."}
+    played = show(
+        unit,
+        ({"action_templates": "look"}, [(), ()]),
+        (plans, [(), (), ()]),
+        (plans | skills, [(), ("s2",)]),
+    )
+    assert compute_arm_metrics("rsso", [played]).shown == (
+        ShownMemory("reflections", trials=2, later_trials=2, steps=5),
+        ShownMemory("skills", trials=1, later_trials=1, steps=1),
+    )
+
+
+def test_rules_are_shown_from_the_step_on_that_they_were_written_at():
+    unit = record("react+neural", "boil", 1, [[0, 10, 20, 30]])
+    played = show(unit, ({"constitution@3": "- Look.", "constitution@4": ""}, [()] * 4))
+    assert compute_arm_metrics("x", [played]).shown == (ShownMemory("constitution", 1, 0, 1),)
+
+
+def test_a_memory_that_no_prompt_had_is_counted_as_that_and_one_of_an_unknown_method_by_its_region():
+    assert compute_arm_metrics("sso", [record("sso", "boil", 1, [[0]])]).shown == (ShownMemory("skills", 0, 0, 0),)
+    mine = show(record("mine", "boil", 1, [[0]]), ({"diary": "Dear diary"}, [()]))
+    assert compute_arm_metrics("mine", [mine]).shown == (ShownMemory("diary", 1, 0, 1),)
 
 
 @pytest.mark.parametrize(

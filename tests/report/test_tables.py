@@ -4,6 +4,7 @@ import csv
 import re
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +16,11 @@ from rsso_dspy.report.published import load_data
 from rsso_dspy.report.sheets import build_sheet, print_parts, to_csv, to_latex, to_markdown
 from rsso_dspy.report.tables import build_tables, render_analysis
 from rsso_dspy.report.terminal import replace_controls
+from rsso_dspy.store.run_folder import Store
 from tests.records import record
-from tests.report.paper_run import play_table_2
+from tests.report.paper_run import play_reflexion, play_table_2
 
+RECORDED = Path(__file__).parents[2] / "examples/recorded/babyai-2x2"
 UNEVEN = load_data("texts.toml")["notes"]["uneven"]
 ARM = "rsso+compiled-with-gepa-on-four-tasks"
 
@@ -222,6 +225,27 @@ def test_a_run_with_the_points_of_table_2_has_the_means_of_table_1():
         "sso": ("sso", "79.46", ""),
         "rsso": ("sso", "88.41", "best"),
     }
+
+
+def test_the_papers_react_is_trial_1_of_reflexion_and_has_a_row_beside_it():
+    """rSSO, note of Table 1: 58.37 is the mean of the first trials of the Reflexion run, which ends at 82.13."""
+    (sheet, *_) = build_tables(analyze(play_reflexion()), with_paper=True)
+    rows = [find_row(sheet, name) for name in ("reflexion", "trial 1 of reflexion", "published react")]
+    assert [row["Mean"].text for row in rows] == ["82.13", "58.37", "58.37"]
+    assert any(note.startswith("trial 1 of reflexion is what the paper prints as react") for note in sheet.notes)
+    assert "trial 1 of reflexion" not in to_csv(by_name(play_reflexion())["methods"]), "with the published rows alone"
+
+
+def test_a_memory_that_was_hardly_shown_is_named_with_its_counts():
+    """In the recorded run a skill stood in a prompt in 1 of 97 trials of sso, and in 2 of 102 of rsso."""
+    units = [unit for unit in Store(RECORDED, read_only=True).units() if unit.arm in ("sso", "rsso")]
+    sheet = by_name(units)["shown"]
+    assert [[cell.text for cell in row] for row in sheet.rows] == [
+        ["sso", "skills", "1/97", "1/41", "5/981"],
+        ["rsso", "reflections", "46/102", "46/46", "581/1141"],
+        ["rsso", "skills", "2/102", "2/46", "31/1141"],
+    ]
+    assert "skills of sso, skills of rsso." in sheet.notes[-1]
 
 
 def test_best_and_second_best_are_marked_where_means_can_be_compared():
