@@ -188,6 +188,13 @@ def test_reflections_that_repeat_an_earlier_one_of_their_environment_are_counted
     assert row.split()[:3] == ["reflexion", "1.75", "3/7"]
 
 
+def test_reflections_an_environment_are_those_of_the_notes(tmp_path):
+    """Notes on Reflexion, metrics: environments with 2, 0 and 3 reflections, 1.67 on average."""
+    logs = write_logs(tmp_path / "reflexion", "1s1", "2s2", "ss3")
+    data = json.loads(read_report(logs, "--json")[0])
+    assert round(data["arms"][0]["learning"]["written"], 2) == 1.67
+
+
 NOTES = [
     {"trial": 1, "solved": 45, "additional": 45, "accuracy": 0.34},
     {"trial": 2, "solved": 67, "additional": 22, "accuracy": 0.50},

@@ -15,6 +15,7 @@ from rsso_dspy.report.compare import FACTORIAL_METHODS
 from rsso_dspy.report.figures import PICTURE, ReportFigure, assign_arm_styles, draw_figures, save_figure, shorten_name
 from rsso_dspy.report.statistics import Bars
 from tests.records import record
+from tests.report.paper_run import BASELINE, REFLEXION, play_accuracies
 
 FIRST = [record("first", "boil", 1, [[10], [40]]), record("first", "melt", 2, [[30], [20]])]
 SECOND = [record("second", "boil", 1, [[100]]), record("second", "melt", 2, [[0], [10]])]
@@ -117,6 +118,26 @@ def test_success_is_drawn_by_trial_with_the_baseline_beside():
     (axes,) = draw([*TWO, record("first", "boil", 3, [[10], [100]])])["success"].figure.axes
     assert curve(axes, ("first", "second"), "first") == pytest.approx([0, 100 / 3])
     assert curve(axes, ("first", "second"), "second") == [50, 50]
+
+
+def test_the_learning_curve_of_the_notes_is_drawn_with_the_baseline_beside_it():
+    """Notes on Reflexion, analysis 1: accuracies of 134 environments over ten trials."""
+    units = [*play_accuracies("react", BASELINE), *play_accuracies("reflexion", REFLEXION)]
+    (axes,) = draw(units)["success"].figure.axes
+    for arm, accuracies in (("react", BASELINE), ("reflexion", REFLEXION)):
+        heights = curve(axes, ("react", "reflexion"), arm)
+        assert [round(height / 100, 2) for height in heights] == list(accuracies)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("trials", "units solved so far, %")
+
+
+def test_the_efficiency_of_an_arm_stands_at_its_calls_and_its_success():
+    """Two calls a trial; the first arm plays two trials and solves nothing, the second solves one of two at once."""
+    (axes,) = draw(TWO)["efficiency"].figure.axes
+    dots = {
+        (float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in axes.lines if len(line.get_xdata()) == 1
+    }
+    assert dots == {(4, 0), (3, 50)}
+    assert axes.get_xlabel() == "model calls per task, all roles and trials"
 
 
 def test_survival_is_the_share_that_reaches_a_score_and_falls_above_it():

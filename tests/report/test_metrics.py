@@ -16,6 +16,7 @@ from rsso_dspy.report.metrics import (
 )
 from rsso_dspy.report.tables import build_measures_table
 from tests.records import record
+from tests.report.paper_run import play_curve
 
 SCORES = {
     "a wrong end costs only the environment score": (
@@ -98,6 +99,33 @@ def test_pass_k_is_the_share_of_draws_of_k_trials_that_are_all_solved():
     often, once = record("a", "boil", 1, [[100], [0], [100]]), record("a", "boil", 2, [[0], [100], [0]])
     found = compute_learning([often, once, record("a", "boil", 3, [[0], [0], [0]])])
     assert [trial.all_solved for trial in found.success] == pytest.approx([3 / 9, 1 / 9, 0])
+
+
+FIGURE_2 = {
+    "reflexion": (["58.37", "69.24"], "+10.87"),
+    "sso": (["75.30", "76.63", "77.57", "78.09", "79.46"], "+1.33"),
+    "rsso": (["75.07", "84.49", "85.80", "87.55", "88.41"], "+9.42"),
+}
+"""Method to its means after 1, 2, ... trials and its gain from trial 1 to 2 (rSSO, section 5 and Figure 2)."""
+
+
+@pytest.mark.parametrize("method", FIGURE_2)
+def test_the_points_of_figure_2_have_its_means_and_its_gain_of_trial_2(method):
+    row = compute_arm_metrics(method, play_curve(method))
+    assert ([f"{mean:.2f}" for mean in row.best_of_t], f"{row.gain.mean:+.2f}") == FIGURE_2[method]
+
+
+def test_success_by_reflections_held_is_that_of_the_notes():
+    """Notes on Reflexion, analysis 3: 45 of 100 without a reflection, 15 of 22 with one, 6 of 8 with two, 2 of 4 with
+    three."""
+    units = [record("reflexion", "env", index, [[100]]) for index in range(45)]
+    units += [record("reflexion", "env", index, [[0]]) for index in range(45, 66)]
+    for held, (solved, trials) in {1: (15, 22), 2: (6, 8), 3: (2, 4)}.items():
+        for number in range(trials):
+            unit = record("reflexion", "env", 100 * held + number, [[0], [100 if number < solved else 0]])
+            first = replace(unit.trials[0], learnt={REFLECTIONS: {"written": held, "held": held}})
+            units.append(replace(unit, trials=(first, unit.trials[1])))
+    assert compute_learning(units).held == {0: (45, 100), 1: (15, 22), 2: (6, 8), 3: (2, 4)}
 
 
 def test_an_arm_tells_its_gain_of_trial_2_its_scaffold_and_the_reflections_of_a_unit():

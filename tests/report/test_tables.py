@@ -18,7 +18,7 @@ from rsso_dspy.report.tables import build_tables, render_analysis
 from rsso_dspy.report.terminal import replace_controls
 from rsso_dspy.store.run_folder import Store
 from tests.records import record
-from tests.report.paper_run import play_reflexion, play_table_2
+from tests.report.paper_run import BASELINE, REFLEXION, play_accuracies, play_reflexion, play_successes, play_table_2
 
 RECORDED = Path(__file__).parents[2] / "examples/recorded/babyai-2x2"
 UNEVEN = load_data("texts.toml")["notes"]["uneven"]
@@ -225,6 +225,39 @@ def test_a_run_with_the_points_of_table_2_has_the_means_of_table_1():
         "sso": ("sso", "79.46", ""),
         "rsso": ("sso", "88.41", "best"),
     }
+
+
+def test_success_of_each_trial_is_that_of_the_notes():
+    """Notes on Reflexion, metrics: 45, 67 and 85 of 134 environments."""
+    sheet = by_name(play_successes("reflexion", (45, 67, 85)))["success"]
+    names = ("trial", "solved", "additional", "fail", "accuracy")
+    rows = [[dict(zip(sheet.columns, row, strict=True))[name].text for name in names] for row in sheet.rows]
+    assert rows == [
+        ["1", "45", "45", "89", "33.6%"],
+        ["2", "67", "22", "67", "50.0%"],
+        ["3", "85", "18", "49", "63.4%"],
+    ]
+
+
+TYPES = {
+    "pick_and_place": (20, 24), "pick_clean_then_place": (25, 31), "pick_heat_then_place": (17, 23),
+    "pick_cool_then_place": (18, 21), "look_at_obj": (15, 18), "pick_two_obj": (13, 17),
+}  # fmt: skip
+"""The six task types of the notes on Reflexion, with environments solved and all of them, 134 together."""
+
+
+def test_success_is_counted_by_the_task_types_of_the_notes():
+    units = [unit for task, (solved, of) in TYPES.items() for unit in play_successes("reflexion", [solved], of, task)]
+    sheet = by_name(units)["tasks"]
+    found = {row[0].text: dict(zip(sheet.columns, row, strict=True))["reflexion solved"].text for row in sheet.rows}
+    assert found == {task: f"{solved}/{of}" for task, (solved, of) in TYPES.items()} | {"Overall": "108/134"}
+
+
+def test_trials_to_75_percent_are_those_of_the_notes():
+    """Notes on Reflexion, table: never without a memory, "5-6" with reflections. After the fifth 100 of 134 are solved,
+    which the notes round to 0.75."""
+    sheet = by_name([*play_accuracies("react", BASELINE), *play_accuracies("reflexion", REFLEXION)])["learning"]
+    assert [find_row(sheet, arm)["to 75%"].text for arm in ("react", "reflexion")] == ["never", "6"]
 
 
 def test_the_papers_react_is_trial_1_of_reflexion_and_has_a_row_beside_it():
