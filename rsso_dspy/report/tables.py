@@ -293,9 +293,10 @@ def _build_strata_table(found: Analysis) -> Sheet:
 
 
 def _build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
-    """Build Table 2 of rSSO from this run."""
+    """Build Table 2 of rSSO from this run, beside the published one where they share a task type."""
     pairs, published = found.compared_by_task, load_published_tables()
     paper = {row["task"]: row for row in published["table2"]}
+    with_paper = with_paper and any(task.name in paper for task in found.tasks)
     rows = [
         (
             *(sheets.format_text(task.name, task=task.name), task.units),

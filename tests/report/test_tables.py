@@ -281,6 +281,13 @@ def test_a_memory_that_was_hardly_shown_is_named_with_its_counts():
     assert "skills of sso, skills of rsso." in sheet.notes[-1]
 
 
+def test_a_run_of_other_tasks_has_no_columns_of_published_tasks():
+    (sheet,) = (
+        sheet for sheet in build_tables(analyze([record("rsso", "GoToDoor", 1, [[10]])]), True) if sheet.name == "tasks"
+    )
+    assert not [column for column in sheet.columns if column.startswith("published")]
+
+
 def test_best_and_second_best_are_marked_where_means_can_be_compared():
     def marks(played):
         sheet = by_name(played)["methods"]
