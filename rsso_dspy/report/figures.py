@@ -126,7 +126,8 @@ def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], bars: Bars,
     """Draw the mean best after 1, 2, ... trials (rSSO, Figure 2). What the paper published is dashed."""
     axes = _open_axes()
     axes.set_ylabel("Mean of the best so far, points of 100")
-    notes = _draw_curves(axes, {arm: each.best_of_t for arm, each in found.estimates.items()}, styles, bars)
+    curves = {arm: estimates.best_of_t for arm, estimates in found.estimates.items()}
+    notes = _draw_curves(axes, curves, styles, bars)
     if with_paper:
         notes += _draw_published_curves(axes, styles)
     low, high = axes.get_ylim()
@@ -162,7 +163,8 @@ def _draw_success(found: Analysis, styles: Mapping[str, ArmStyle], bars: Bars) -
     """Draw the percent of units that 1, 2, ... trials solved (Reflexion's accuracy)."""
     axes = _open_axes()
     axes.set(ylim=(-2, 102), ylabel="units solved so far, %")
-    notes = _draw_curves(axes, {arm: each.success for arm, each in found.estimates.items()}, styles, bars)
+    curves = {arm: estimates.success for arm, estimates in found.estimates.items()}
+    notes = _draw_curves(axes, curves, styles, bars)
     return _finish_figure("success", axes, [*notes, *_list_notes(found)])
 
 
@@ -241,7 +243,7 @@ def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle], bars: Bars
     for arm in turns:
         named = replace(styles[arm], name=f"{styles[arm].name}, {turns[arm]:,.3g} turns per task")
         axes.plot([], [], **named.line)
-    notes = _describe_mean_bars((each.success[-1] for each in found.estimates.values()), bars)
+    notes = _describe_mean_bars((estimates.success[-1] for estimates in found.estimates.values()), bars)
     return _finish_figure("efficiency", axes, [*notes, *_list_notes(found, best=True)])
 
 

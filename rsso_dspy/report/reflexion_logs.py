@@ -163,10 +163,10 @@ def _list_trials(variant: Variant, method: _Method, states: Sequence[_Environmen
     for number, state in enumerate(states, start=1):
         outcome: Outcome = "solved" if state.is_success else "failed"
         played = LoggedTrial(variant, number, "", State("", "", ""), 0, (), outcome)
-        held = len(state.memory)
-        counts: dict[str, int | float] = {"written": held - before, "held": held}
+        reflections = len(state.memory)
+        counts: dict[str, int | float] = {"written": reflections - before, "held": reflections}
         yield TrialResult(number, played, {REFLECTIONS: counts} if method.reads_reflections else {})
-        before = held
+        before = reflections
 
 
 def _list_plans(states: Sequence[_Environment]) -> list[dict[str, int | str]]:
@@ -199,7 +199,7 @@ def _read_run(folder: LogFolder) -> _LoggedRun:
         )
     trials = [files[number] if number in files else world.trials[number] for number in numbers]
     names = [environment.name for environment in trials[0]]
-    if any([each.name for each in trial] != names for trial in trials):
+    if any([environment.name for environment in trial] != names for trial in trials):
         raise UsageError(f"the files in {folder.path} are not of one run: they list other environments")
 
     cut = "" if world.cut is None else f"{folder.arm}: trial {world.cut} of its {WORLD} was cut short and is left out."
@@ -210,7 +210,7 @@ def _read_run(folder: LogFolder) -> _LoggedRun:
 
 
 def _compare_sources(folder: Path, number: int, listed: Sequence[_Environment], logged: Sequence[_Environment]) -> None:
-    if [each.is_success for each in listed] != [each.is_success for each in logged]:
+    if [environment.is_success for environment in listed] != [environment.is_success for environment in logged]:
         raise UsageError(
             f"the files in {folder} are not of one run: of trial {number}, env_results and {WORLD} do not say the same"
         )

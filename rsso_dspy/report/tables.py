@@ -193,7 +193,8 @@ def _build_reflections_table(found: Analysis) -> Sheet:
     for arm in several:
         repeats = arm.learning.repeats
         repeated = (repeats.repeated, repeats.reflections) if repeats.reflections else ""
-        rows.append((arm.arm, arm.learning.written, repeated, *(arm.learning.held.get(each, "") for each in counts)))
+        solved = (arm.learning.held.get(count, "") for count in counts)
+        rows.append((arm.arm, arm.learning.written, repeated, *solved))
     return _build_table("reflections", ("arm", "written/unit", "repeated", *map(str, counts)), rows)
 
 

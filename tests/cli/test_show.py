@@ -125,8 +125,12 @@ def test_the_trace_of_a_unit_has_the_scores_of_its_trials_and_what_the_actor_tho
     _, *trials = shown.split("\nTrial ")
     assert len(trials) == 5
     for trial, thought in zip(trials, THOUGHTS, strict=True):
-        action, said, subgoal, *_ = trial.partition("  1 > ")[2].splitlines()
-        assert (action.split()[0], said, subgoal) == ("look", f"      thought: {thought}", "      subgoal: tin is hot")
+        action, shown_thought, subgoal, *_ = trial.partition("  1 > ")[2].splitlines()
+        assert (action.split()[0], shown_thought, subgoal) == (
+            "look",
+            f"      thought: {thought}",
+            "      subgoal: tin is hot",
+        )
     assert "  1 > look  +75\n" in trials[3]
 
 

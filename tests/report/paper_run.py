@@ -23,7 +23,7 @@ def play_curve(method: str) -> list[UnitRecord]:
     """Units whose best of t has the published means."""
     points = [spread_points(total, 164) for total in CURVES[method]]
     return [
-        record(method, "boil", index, [[each[index]] for each in points], allowed=len(points)) for index in range(164)
+        record(method, "boil", index, [[trial[index]] for trial in points], allowed=len(points)) for index in range(164)
     ]
 
 

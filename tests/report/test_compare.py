@@ -125,8 +125,8 @@ def test_both_headlines_of_the_paper_are_compared_by_default(protocol):
 def test_the_second_headline_is_asked_only_where_all_four_arms_are():
     for absent in FOUR:
         names = [name for name in FOUR if name != absent]
-        asked = select_contrasts({name: arm(name, lambda t, _: t) for name in names})
-        assert BESIDE_REFLECTIONS not in asked.values()
+        contrasts = select_contrasts({name: arm(name, lambda t, _: t) for name in names})
+        assert BESIDE_REFLECTIONS not in contrasts.values()
 
 
 def test_the_points_of_table_2_give_both_headlines_and_the_gain_of_reflection_in_the_flat_scaffold():

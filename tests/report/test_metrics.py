@@ -120,10 +120,10 @@ def test_success_by_reflections_held_is_that_of_the_notes():
     three."""
     units = [record("reflexion", "env", index, [[100]]) for index in range(45)]
     units += [record("reflexion", "env", index, [[0]]) for index in range(45, 66)]
-    for held, (solved, trials) in {1: (15, 22), 2: (6, 8), 3: (2, 4)}.items():
+    for count, (solved, trials) in {1: (15, 22), 2: (6, 8), 3: (2, 4)}.items():
         for number in range(trials):
-            unit = record("reflexion", "env", 100 * held + number, [[0], [100 if number < solved else 0]])
-            first = replace(unit.trials[0], learnt={REFLECTIONS: {"written": held, "held": held}})
+            unit = record("reflexion", "env", 100 * count + number, [[0], [100 if number < solved else 0]])
+            first = replace(unit.trials[0], learnt={REFLECTIONS: {"written": count, "held": count}})
             units.append(replace(unit, trials=(first, unit.trials[1])))
     assert compute_learning(units).held == {0: (45, 100), 1: (15, 22), 2: (6, 8), 3: (2, 4)}
 
