@@ -71,9 +71,10 @@ class Comparison:
 
     @property
     def has_winner(self) -> bool:
-        """Whether the interval over task types lies on one side of 0. One over variants of a single task type names no
-        winner: it says nothing of other tasks, and there is no test over task types."""
-        return self.interval is not None and self.interval.over == "task types" and self.interval.is_decided
+        """Whether the interval over task types lies on one side of 0, and the test over task types agrees after the
+        correction for all comparisons of the report. Of a single task type there is no such test, so no winner."""
+        is_decided = self.interval is not None and self.interval.over == "task types" and self.interval.is_decided
+        return is_decided and self.holm is not None and self.holm <= statistics.SIGNIFICANT
 
 
 @dataclass(frozen=True, slots=True)

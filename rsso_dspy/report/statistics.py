@@ -17,6 +17,7 @@ V = TypeVar("V")
 RESAMPLES = 10_000
 SEED = 0
 LEVEL = 0.95
+SIGNIFICANT = 0.05  # p, corrected for the comparisons of a report, up to which one arm is said to beat another
 POWER = 0.80
 FEWEST = 2  # least number of task types of a test over them: of one, nothing is known but itself
 FEW = 10  # number of clusters below which an interval is rough

@@ -24,7 +24,7 @@ from rsso_dspy.report.published import (
     load_published_tables,
 )
 from rsso_dspy.report.sheets import INTERVAL, Cell, Sheet, build_sheet, format_difference, format_number
-from rsso_dspy.report.statistics import FEW, NO_INTERVAL, MeanEstimate
+from rsso_dspy.report.statistics import FEW, NO_INTERVAL, SIGNIFICANT, MeanEstimate
 from rsso_dspy.report.terminal import to_plain_text
 
 MAIN = ("methods", "learning", "differences", "trainings", "tokens", "errored")  # printed at the end of a run
@@ -427,6 +427,7 @@ def render_analysis(found: Analysis, whole: bool = True, with_paper: bool = Fals
 MOST = 3  # maximum number of comparisons that are told
 UNCERTAIN, TOO_FEW, EQUAL = "Too uncertain to call", "No result, too few task types", "No unit differs"
 ONE_TYPE = "Of one task type alone, so without a winner"
+UNCONFIRMED = f"Undecided, as Holm's p is above {SIGNIFICANT}"
 OWN_MODEL = "Your own model plays with --model PROVIDER/NAME; --dry-run says first what it may cost."
 
 
@@ -463,7 +464,7 @@ def _describe_comparisons(found: Analysis) -> list[str]:
     open_ = [pair for pair in pairs if pair not in decided]
     kept = open_[: max(1, MOST - len(decided))]
     said = list(map(_describe_winner, decided[:MOST]))
-    for verdict in (ONE_TYPE, UNCERTAIN, TOO_FEW, EQUAL):
+    for verdict in (UNCONFIRMED, ONE_TYPE, UNCERTAIN, TOO_FEW, EQUAL):
         told = [
             f"{pair.name} {format_difference(pair.difference).text} points ({_describe_pairs(pair)})"
             for pair in kept
@@ -473,7 +474,7 @@ def _describe_comparisons(found: Analysis) -> list[str]:
     if left := len(decided[MOST:]) + len(open_) - len(kept):
         said.append(f"{left} more comparison{'s are' if left > 1 else ' is'} in the tables.")
     if decided and len(pairs) > 1:
-        said.append(f"Intervals are not corrected for the {len(pairs)} comparisons; Holm's p in the tables is.")
+        said.append(f"Intervals are not corrected for the {len(pairs)} comparisons; Holm's p is, and decides.")
     return said
 
 
@@ -482,7 +483,7 @@ def _judge_open(pair: Comparison) -> str:
     if not pair.higher and not pair.lower:
         return EQUAL
     if pair.interval is not None and pair.interval.is_decided:
-        return ONE_TYPE
+        return ONE_TYPE if pair.interval.over == "variants" else UNCONFIRMED
     hopeless = pair.interval is not None and pair.interval.over == "task types" and pair.interval.is_hopeless
     return TOO_FEW if hopeless else UNCERTAIN
 
