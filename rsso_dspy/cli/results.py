@@ -317,6 +317,8 @@ def load_folders(folders: Sequence[Path]) -> tuple[PooledRuns, RunRecords]:
         read = read_reflexion_logs(logs)
         return PooledRuns([]), RunRecords(read.records, success_only=True, remarks=read.remarks)
     if wrong := [folder for folder in named if folder.name]:
+        if not wrong[0].path.is_dir():
+            raise UsageError(f"{wrong[0].path} is no folder")
         raise UsageError(
             f"{wrong[0].path} holds no logs of Reflexion. {wrong[0].name}= names the arm of such a folder; those of a "
             "run have names already"

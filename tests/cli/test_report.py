@@ -164,6 +164,8 @@ def test_unnamed_logs_with_reflections_are_of_an_unknown_method_and_the_report_s
 def test_a_name_for_an_arm_is_for_logs_of_reflexion_alone(run, tmp_path):
     with pytest.raises(RssoError, match="names the arm of such a folder"):
         read_report(f"react={run}")
+    with pytest.raises(RssoError, match="nowhere is no folder"):
+        read_report("react=nowhere")
     twin = write_logs(tmp_path / "a=b", "s0")
     assert json.loads(read_report(twin, "--json")[0])["arms"][0]["arm"] == "a=b", "a folder may have such a name"
 
