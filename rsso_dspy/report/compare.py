@@ -18,8 +18,8 @@ from rsso_dspy.report.statistics import UnitValue
 
 InteractionVerdict = Literal["compose", "redundant", "adversarial", "undecided"]
 """compose: both memories together beat each alone. adversarial: together they are worse than each alone. redundant:
-neither of these, and together they gain less than the sum of both. undecided: n is too small. The first two require
-both intervals to exclude 0, so their error rate is at most that of one interval."""
+neither of these, and together they gain less than the sum of both. undecided: n is too small, or there is a single task
+type. The first two require both intervals to exclude 0, so their error rate is at most that of one interval."""
 
 FACTORIAL_METHODS = ("react-sso", "reflexion-sso", "sso", "rsso")  # neither memory, reflections, skills, both
 PAPER_METHODS = ("react", "reflexion", "sso", "rsso")  # the four arms of rSSO (Table 1)
@@ -186,6 +186,8 @@ def compute_factorial(arms: Mapping[str, Sequence[UnitRecord]]) -> Factorial2x2 
         reading = "compose"
     elif all(each and each.high < 0 for each in (over_one, over_other)):
         reading = "adversarial"
+    if len({task for task, *_ in shared}) < statistics.FEWEST:
+        reading = "undecided"
     means = tuple(fmean(each) for each in zip(*scores.values(), strict=True))
     return Factorial2x2(len(shared), corners, means, interaction, over_one, over_other, reading)
 

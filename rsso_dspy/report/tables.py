@@ -247,9 +247,7 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
         f"for {tested or 'no'} test{'s' if tested != 1 else ''}."
     )
     for program, square in found.squares.items():
-        interval = square.interaction or square.over_one or square.over_other
         (reading,) = _get_notes(**{square.reading: True})
-        reading = reading.format(clusters=interval.over if interval else "task types")
         yield f"Skills x reflections{_name_program(program)}, over units that all four arms finished: {reading}."
     alone = any(None in (each.interaction, each.over_one, each.over_other) for each in found.squares.values())
     if alone or any(pair.pairs and pair.interval is None for pair in pairs):

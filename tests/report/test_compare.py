@@ -71,6 +71,14 @@ def test_the_square_is_read_out(scores, interaction, reading):
     assert found.over_other.mean == pytest.approx(scores[3] - scores[2])
 
 
+def test_the_square_of_a_single_task_type_is_not_read_out():
+    """Eight variants of boiling on which both memories together have 30 points more than either alone."""
+    scores = dict(zip(FACTORIAL_METHODS, (20, 40, 30, 70), strict=True))
+    arms = {name: [record(name, "boil", index, [[score]]) for index in range(8)] for name, score in scores.items()}
+    found = compute_factorial(arms)
+    assert (found.over_one.low, found.over_one.over, found.reading) == (30, "variants", "undecided")
+
+
 @pytest.mark.parametrize(
     ("protocol", "shown"),
     [("adapt/3 trials=3", True), ("release layout=conversation", True), ("sso-adapt/2", False),
