@@ -200,11 +200,25 @@ def print_json(text: str) -> None:
     typer.echo(escape_controls(text), nl=False)
 
 
-def print_paragraph(text: str, indent: str = "", bold: bool | None = None, color: str | None = None) -> None:
-    """Print a text wrapped to the terminal."""
+def print_paragraph(
+    text: str,
+    indent: str = "",
+    bold: bool | None = None,
+    color: str | None = None,
+    dim: bool | None = None,
+    hanging: str = "  ",
+) -> None:
+    """Print a text wrapped to the terminal, its second and later lines further in by `hanging`."""
     width = max(get_terminal_size().columns, 30)
-    lines = TextWrapper(width, indent, indent + "  ", break_on_hyphens=False).fill(replace_controls(text))
-    echo(lines, bold=bold, fg=color)
+    lines = TextWrapper(width, indent, indent + hanging, break_on_hyphens=False).fill(replace_controls(text))
+    echo(lines, bold=bold, fg=color, dim=dim)
+
+
+def print_lines(text: str, indent: str = "", dim: bool | None = None) -> None:
+    """Print each line of a text as a paragraph, as far in as it is itself."""
+    for line in text.expandtabs(4).splitlines():
+        words = line.lstrip()
+        print_paragraph(words, indent + " " * (len(line) - len(words)), dim=dim)
 
 
 def print_plan(first: str, *lines: str) -> None:

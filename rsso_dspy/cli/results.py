@@ -9,7 +9,15 @@ from typing import Any
 
 from rsso_dspy.api import collect_played
 from rsso_dspy.calls import Call, text_of
-from rsso_dspy.cli.options import echo, format_command, format_plural, indent_text, print_paragraph, print_status
+from rsso_dspy.cli.options import (
+    echo,
+    format_command,
+    format_plural,
+    indent_text,
+    print_lines,
+    print_paragraph,
+    print_status,
+)
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import NotInstalled, NotRecorded, UnknownName, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path
@@ -18,13 +26,13 @@ from rsso_dspy.optimize import program_file
 from rsso_dspy.optimize.program_file import Compiled, RoleChange, RoleDifference, TriedProgram
 from rsso_dspy.pricing import PriceOf, format_dollars, format_tokens
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.records import RULE_BASED_NOTE, TrialResult, UnitRecord, Usage
+from rsso_dspy.records import RULE_BASED_NOTE, Step, TrialResult, UnitRecord, Usage
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
 from rsso_dspy.report.figures import FORMATS, PICTURE, draw_figures, save_figure
 from rsso_dspy.report.page import LearntItem, Page, PageCalls, build_page_sections, trace_learnt_items, write_page
-from rsso_dspy.report.reflexion_logs import find_trial_files, read_reflexion_logs
+from rsso_dspy.report.reflexion_logs import holds_reflexion_logs, parse_log_folder, read_reflexion_logs
 from rsso_dspy.report.sheets import build_sheet, build_table_kind, format_number, print_parts
-from rsso_dspy.report.statistics import group_values
+from rsso_dspy.report.statistics import Bars, group_values
 from rsso_dspy.report.tables import build_table_files, describe_facts, describe_run, render_analysis, write_headline
 from rsso_dspy.report.terminal import to_plain_text
 from rsso_dspy.store.commands import read_given
@@ -32,6 +40,7 @@ from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import JobRecord
 
+STEP_INDENT = " " * 6  # what belongs to a step stands below its action
 ABRIDGED = 160  # how many characters of a demonstration's field are printed
 MOST_NAMED = 3  # roles that a cell names
 MOST_STEPS = 20_000  # maximum number of steps whose requests and answers a page holds
@@ -72,10 +81,11 @@ def show_unit(folder: Path, unit: str | None, arm: str | None, trial: int | None
     if not chosen:
         raise UsageError(f"{unit} has trials 1 to {len(record.trials)}, not {trial}")
     taught = group_values((item.trial, item) for item in trace_learnt_items(record))
-    echo(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
+    print_paragraph(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
     if record.rule_based:
-        echo(RULE_BASED_NOTE, dim=True)
-    echo("".join(trajectory.task.strip() for trajectory in record.trajectories[:1]))
+        print_paragraph(RULE_BASED_NOTE, dim=True)
+    for trajectory in record.trajectories[:1]:
+        print_lines(trajectory.task.strip())
     for item in taught.get(0, ()) if trial is None else ():
         _print_taught(record, item, "held from the start")
     calls: Mapping[int, Sequence[Call]] = {}
@@ -94,13 +104,13 @@ def _print_trial(record: JobRecord, result: TrialResult, calls: Sequence[Call]) 
     """Print a trial step by step: the actor's calls, the step, the calls of the other roles."""
     echo()
     if result.trajectory is None:
-        echo(f"Trial {result.trial}: error, no score: {result.error or ''}", fg="red")
+        print_paragraph(f"Trial {result.trial}: error, no score: {result.error or ''}", color="red")
         return
     trajectory = result.trajectory
     ending = "out of steps" if trajectory.outcome == "budget" else trajectory.outcome
     budget = record.budget if isinstance(record, UnitRecord) else record.budgets[result.trial - 1]
     where = "" if isinstance(record, UnitRecord) else f" ({trajectory.variant.key})"
-    echo(
+    print_paragraph(
         f"Trial {result.trial}{where}: {ending} after {len(trajectory.steps)} of {budget} steps, "
         f"accumulator {trajectory.accumulator}, environment score {trajectory.environment_score}, "
         f"{trajectory.points_at_reset} points held at reset, {trajectory.invalid_actions} actions not understood, "
@@ -108,21 +118,32 @@ def _print_trial(record: JobRecord, result: TrialResult, calls: Sequence[Call]) 
         bold=True,
     )
     before: dict[tuple[str, int], Any] = {}
-    echo(indent_text(trajectory.start.look))
+    print_lines(trajectory.start.look, STEP_INDENT)
     for number, step in enumerate(trajectory.steps, start=1):
         for call in (each for each in calls if each.step == number and each.role == "actor"):
             _print_call(call, before)
-        reward = f"  {step.reward:+d}" if step.reward else ""
-        echo(f"{number:3d} > {step.action or '(malformed answer)'}{reward}", fg="green" if step.reward > 0 else None)
-        told = {"subgoal:": step.subgoal, "subgoal not offered:": step.rejected, "[unreadable]": step.unread}
-        for label, text in told.items():
-            if text:
-                echo(indent_text(f"{label} {text}"), dim=label == "[unreadable]" or None)
-        echo(indent_text(step.state.observation))
+        _print_step(number, step)
         for call in (each for each in calls if each.step == number and each.role != "actor"):
             _print_call(call, before)
     for role, text in ((role, text) for role, texts in result.unread.items() for text in texts):
-        echo(f"{role}, unreadable answer:\n{indent_text(text)}", dim=True)
+        print_paragraph(f"{role}, unreadable answer:", dim=True)
+        print_lines(text, STEP_INDENT, dim=True)
+
+
+def _print_step(number: int, step: Step) -> None:
+    """Print an action with its reward, what the actor said beside it, and what it then saw."""
+    reward = f"  {step.reward:+d}" if step.reward else ""
+    color = "green" if step.reward > 0 else None
+    print_paragraph(f"{number:3d} > {step.action or '(malformed answer)'}{reward}", color=color, hanging=STEP_INDENT)
+    for label, text in (
+        ("thought:", step.reasoning),
+        ("subgoal:", step.subgoal),
+        ("subgoal not offered:", step.rejected),
+        ("[unreadable]", step.unread),
+    ):
+        if text:
+            print_lines(f"{label} {text}", STEP_INDENT, dim=label == "[unreadable]" or None)
+    print_lines(step.state.observation, STEP_INDENT)
 
 
 def _print_call(call: Call, before: dict[tuple[str, int], Any]) -> None:
@@ -362,13 +383,22 @@ def print_constitution(book: ConstitutionFile) -> None:
 def load_folders(folders: Sequence[Path]) -> tuple[PooledRuns, RunRecords]:
     """Load what was played in folders of runs, naming the files that cannot be read, or in those of logs of Reflexion.
     Raises `UsageError` where there is nothing."""
-    if logs := [folder for folder in folders if find_trial_files(folder)]:
+    named = [parse_log_folder(folder) for folder in folders]
+    if logs := [folder for folder in named if holds_reflexion_logs(folder.path)]:
         if len(logs) < len(folders):
             raise UsageError(
-                f"{logs[0]} holds logs of Reflexion, which only number their environments: nobody knows which of them "
-                "a run played too, so nothing can be compared; report the folders apart"
+                f"{logs[0].path} holds logs of Reflexion, which only number their environments: nobody knows which of "
+                "them a run played too, so nothing can be compared; report the folders apart"
             )
-        return PooledRuns([]), RunRecords(read_reflexion_logs(logs), success_only=True)
+        read = read_reflexion_logs(logs)
+        return PooledRuns([]), RunRecords(read.records, success_only=True, remarks=read.remarks)
+    if wrong := [folder for folder in named if folder.name]:
+        if not wrong[0].path.is_dir():
+            raise UsageError(f"{wrong[0].path} is no folder")
+        raise UsageError(
+            f"{wrong[0].path} holds no logs of Reflexion. {wrong[0].name}= names the arm of such a folder; those of a "
+            "run have names already"
+        )
     pool = open_runs(folders)
     played = replace(collect_played(pool), advisors=dict(_find_advisors(pool)))
     for store in pool.stores:
@@ -404,13 +434,13 @@ def print_headline(analysis: Analysis, note: str = "") -> None:
 
 
 def write_tables_and_figures(
-    analysis: Analysis, with_paper: bool, table_folder: Path | None, figure_folder: Path | None
+    analysis: Analysis, with_paper: bool, bars: Bars, table_folder: Path | None, figure_folder: Path | None
 ) -> None:
     """Write tables and figures to their folders, where named. Raises `UsageError`, before writing anything, if one
     cannot be written or would replace a foreign file."""
     texts = build_table_files(analysis, with_paper) if table_folder else {}
     tables = {table_folder / name: text for name, text in texts.items() if table_folder}
-    drawn = draw_figures(analysis, with_paper) if figure_folder else []
+    drawn = draw_figures(analysis, with_paper, bars) if figure_folder else []
     figures = {figure_folder / f"{each.name}{end}": each for each in drawn for end in FORMATS if figure_folder}
     for path, text in tables.items():
         check_output_path(path, "--tables", build_table_kind(text))
@@ -425,10 +455,12 @@ def write_tables_and_figures(
             print_status(f"{format_plural(count, 'file')} in {folder}")
 
 
-def write_html(pool: PooledRuns, played: RunRecords, analysis: Analysis, with_paper: bool, file: Path) -> None:
+def write_html(
+    pool: PooledRuns, played: RunRecords, analysis: Analysis, with_paper: bool, bars: Bars, file: Path
+) -> None:
     """Write the page; without figures if matplotlib is not installed."""
     try:
-        figures = draw_figures(analysis, with_paper)
+        figures = draw_figures(analysis, with_paper, bars)
     except NotInstalled as error:
         figures = []
         print_status(f"the page has no figures: {error}")

@@ -16,7 +16,9 @@ from rsso_dspy.records import Split
 
 
 def report_runs(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of runs, or of logs of Reflexion.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Folders of runs; of logs of Reflexion also as ARM=DIR.")
+    ],
     json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     against: Annotated[
         str | None, typer.Option(help="Compare all other arms with this one; all: every pair.", metavar="ARM|all")
@@ -33,6 +35,10 @@ def report_runs(
     figure_folder: Annotated[
         Path | None, typer.Option("--figures", help="Write SVG, PDF and PNG here.", metavar="FOLDER")
     ] = None,
+    bars: Annotated[
+        Literal["interval", "sem"],
+        typer.Option(help="Bars of means in figures: 95% intervals over task types, or SEM over variants."),
+    ] = "interval",
     config: options.ConfigFile = None,
     set_: options.Overrides = None,
 ) -> None:
@@ -46,9 +52,9 @@ def report_runs(
         check_output_path(html, "--html", PAGE)
     pool, played = results.load_folders(folders)
     analysis = analyze(played, price_of, against)
-    results.write_tables_and_figures(analysis, with_paper, table_folder, figure_folder)
+    results.write_tables_and_figures(analysis, with_paper, bars, table_folder, figure_folder)
     if html:
-        results.write_html(pool, played, analysis, with_paper, html)
+        results.write_html(pool, played, analysis, with_paper, bars, html)
         if not json_:
             results.print_headline(analysis, analysis.rule_based_note)
     if json_:

@@ -1,13 +1,13 @@
 """Analysis of a run's records and costs, computed once. Tables, headline, figures, pages and data are made of it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from statistics import fmean
 from typing import Any
 
 from rsso_dspy.pricing import CostEntry, PriceOf, format_dollars, itemize_costs, price_usage, sum_amounts
-from rsso_dspy.records import RULE_BASED_NOTE, RoleUsage, TrainingRecord, TrialsRecord, UnitRecord, Usage
+from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT, RoleUsage, TrainingRecord, TrialsRecord, UnitRecord, Usage
 from rsso_dspy.report import compare, metrics
 from rsso_dspy.report.statistics import MeanEstimate, UnitValue, estimate_mean
 
@@ -28,6 +28,7 @@ class RunRecords:
     answers: tuple[str, ...] = ()  # where those of an arm came from, if not from its own requests
     advisors: Mapping[str, str] = field(default_factory=dict)  # arm to who wrote the constitution that it starts from
     success_only: bool = False  # whether nothing is known of a trial but whether it was solved
+    remarks: Sequence[str] = ()  # sentences of who read the records, on what was left out or could not be known
     set_aside: Sequence[RoleUsage] = ()  # usage that can still be read of damaged logs
     unreadable_lines: int = 0  # lines of damaged logs whose usage is unknown
 
@@ -190,6 +191,9 @@ class Analysis:
     repeated: Mapping[str, tuple[int, int]]  # see `count_repeated_units`
     advice: Mapping[str, Advice]  # of each arm that starts from a constitution
     success_only: bool  # see `RunRecords`
+    remarks: tuple[str, ...]  # likewise
+    first_trials: Mapping[str, metrics.ArmMetrics]
+    """Each arm of Reflexion to the metrics of its first trials alone, which rSSO prints as ReAct (Table 1, note)."""
     unreadable: Mapping[str, int]  # arm to its steps, where the actor's answer could be read at none of them
 
     @property
@@ -251,8 +255,19 @@ def analyze(
         repeated=metrics.count_repeated_units(arms),
         advice={arm: found for arm, of in arms.items() if (found := _find_advice(of, played.advisors.get(arm, "")))},
         success_only=played.success_only,
+        remarks=tuple(played.remarks),
+        first_trials=_compute_first_trials(scored),
         unreadable=_count_unreadable(scored),
     )
+
+
+def _compute_first_trials(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[str, metrics.ArmMetrics]:
+    first_trials = {}
+    for arm, records in scored.items():
+        if records and records[0].method == "reflexion" and records[0].program == ZERO_SHOT:
+            alone = [replace(record, trials=record.trials[:1]) for record in records]
+            first_trials[arm] = metrics.compute_arm_metrics(arm, alone)
+    return first_trials
 
 
 def _count_unreadable(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:
@@ -365,6 +380,7 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
         "repeated": {arm: {"equal": equal, "units": units} for arm, (equal, units) in found.repeated.items()},
         "measures": measures,
         "bill": serialize_cost_report(found.bill),
+        **({"remarks": list(found.remarks)} if found.remarks else {}),
     }
 
 
@@ -375,6 +391,12 @@ def _serialize_learning(learnt: metrics.Learning) -> dict[str, Any]:
     by_task = {task: {"solved": solved, "units": units} for task, (solved, units) in learnt.by_task.items()}
     newly = [trial.additional for trial in learnt.success]
     return {
-        "learning": {"newly_solved": newly, "trials_to": learnt.trials_to, "held": held, "written": learnt.written},
+        "learning": {
+            "newly_solved": newly,
+            "trials_to": learnt.trials_to,
+            "held": held,
+            "written": learnt.written,
+            "repeats": asdict(learnt.repeats),
+        },
         "success": {"trials": list(map(asdict, learnt.success)), "by_task": by_task, "failures": dict(learnt.failures)},
     }

@@ -1,7 +1,7 @@
 """Which arms are compared, and their comparison on the same units: of two arms, and of four in a 2x2 design. Pairs
 leave out units that errored in one of the arms; `Comparison.excluded` counts them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from operator import mul
@@ -18,16 +18,19 @@ from rsso_dspy.report.statistics import UnitValue
 
 InteractionVerdict = Literal["compose", "redundant", "adversarial", "undecided"]
 """compose: both memories together beat each alone. adversarial: together they are worse than each alone. redundant:
-neither of these, and together they gain less than the sum of both. undecided: n is too small. The first two require
-both intervals to exclude 0, so their error rate is at most that of one interval."""
+neither of these, and together they gain less than the sum of both. undecided: n is too small, or there is a single task
+type. The first two require both intervals to exclude 0, so their error rate is at most that of one interval."""
 
 FACTORIAL_METHODS = ("react-sso", "reflexion-sso", "sso", "rsso")  # neither memory, reflections, skills, both
+PAPER_METHODS = ("react", "reflexion", "sso", "rsso")  # the four arms of rSSO (Table 1)
 FLAT_OF = {"react-sso": "react", "reflexion-sso": "reflexion"}  # the same memories in the flat scaffold
 PAPER_LAYOUT = ("sso-adapt", "release")  # presets in which the scaffolds differ also where there is no skill
 
-BESIDE_SKILLS = "reflections beside skills"
+BESIDE_SKILLS = "reflections beside skills"  # the first headline of rSSO's abstract
+BESIDE_REFLECTIONS = "skills beside reflections"  # the second; asked where all four arms of the paper are
 OVER_RETRIES = "memory over equal retries"
 OVER_NONE = "memory over none"
+OVER_SCAFFOLD = "scaffold"
 ELSEWHERE = "the same arm of another folder"  # questions of comparisons
 EVERY = "all"  # selects every pair, in place of an arm's name
 Stratum = Literal["solved at trial 1", "plateau", "other", "paper's plateau"]  # by the first arm
@@ -65,6 +68,13 @@ class Comparison:
     @property
     def name(self) -> str:
         return f"{self.second} - {self.first}"
+
+    @property
+    def has_winner(self) -> bool:
+        """Whether the interval over task types lies on one side of 0, and the test over task types agrees after the
+        correction for all comparisons of the report. Of a single task type there is no such test, so no winner."""
+        is_decided = self.interval is not None and self.interval.over == "task types" and self.interval.is_decided
+        return is_decided and self.holm is not None and self.holm <= statistics.SIGNIFICANT
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +135,7 @@ def compare_arms(
         statistics.run_wilcoxon_test(means),
         statistics.run_sign_test(means),
         tuple(StratumGain(name, len(each), fmean(each) if each else None) for name, each in strata.items()),
-        _describe_other_rules([[units[key] for key in shared] for units in (before, after)]),
+        _describe_other_rules([[units[key] for key in shared] for units in (before, after)], asks),
     )
 
 
@@ -133,12 +143,26 @@ def _list_values(values: Mapping[UnitKey, float]) -> list[UnitValue]:
     return [UnitValue(task, variant, value) for (task, variant, _seed), value in values.items()]
 
 
-def _describe_other_rules(arms: Sequence[Sequence[UnitRecord]]) -> str:
+def _describe_other_rules(arms: Sequence[Sequence[UnitRecord]], asks: str) -> str:
     first, second = (" and ".join(sorted({record.protocol for record in records})) for records in arms)
     said = [f"protocols {first} and {second}"] if first != second else []
+    if asks != OVER_SCAFFOLD:
+        said += _describe_scaffolds(arms)
     if budgets := sum(one.budget != other.budget for one, other in zip(*arms, strict=True)):
         said.append(f"{budgets} of {len(arms[0])} pairs with other numbers of steps per trial")
     return "; ".join(said)
+
+
+def _describe_scaffolds(arms: Sequence[Sequence[UnitRecord]]) -> list[str]:
+    """Name the scaffolds of two arms where they differ, and send other prompts without any memory: not in a
+    conversation."""
+    records = [record for units in arms for record in units]
+    if all(plays_conversation(record.protocol) for record in records):
+        return []
+    first, second = ({metrics.find_scaffold(record.method) for record in units} for units in arms)
+    if first == second or None in first | second:
+        return []
+    return [f"scaffolds {' and '.join(sorted(map(str, first)))} and {' and '.join(sorted(map(str, second)))}"]
 
 
 def compute_factorial(arms: Mapping[str, Sequence[UnitRecord]]) -> Factorial2x2 | None:
@@ -162,6 +186,8 @@ def compute_factorial(arms: Mapping[str, Sequence[UnitRecord]]) -> Factorial2x2 
         reading = "compose"
     elif all(each and each.high < 0 for each in (over_one, over_other)):
         reading = "adversarial"
+    if len({task for task, *_ in shared}) < statistics.FEWEST:
+        reading = "undecided"
     means = tuple(fmean(each) for each in zip(*scores.values(), strict=True))
     return Factorial2x2(len(shared), corners, means, interaction, over_one, over_other, reading)
 
@@ -213,7 +239,8 @@ def select_contrasts(
     named = {played: name for played, (name,) in by_program.items()}
     asked: dict[tuple[str, str], str] = {}
     for (method, program), name in named.items():
-        for asks, (control, of) in _list_baselines(method, program):
+        together = {played for played, its in named if its == program}
+        for asks, (control, of) in _list_baselines(method, program, together):
             same_program = {played: arms[arm] for (played, its), arm in named.items() if its == of}
             other = named.get((_find_arm_alike(same_program, control), of), name)
             if other != name and (name, other) not in asked:
@@ -237,8 +264,9 @@ def _group_arms_by_program(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tup
     return statistics.group_values(((units[0].method, units[0].program), name) for name, units in arms.items())
 
 
-def _list_baselines(method: str, program: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield possible comparisons of an arm with their questions, the narrowest first."""
+def _list_baselines(method: str, program: str, together: Collection[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield possible comparisons of an arm with their questions, the narrowest first. `together` are the methods that
+    played with the same program."""
     base, plus, added = method.partition("+")
     if program != ZERO_SHOT:
         yield "compiling", (method, ZERO_SHOT)
@@ -248,7 +276,9 @@ def _list_baselines(method: str, program: str) -> Iterator[tuple[str, tuple[str,
     with_it = f"{plus}{added}"
     if base == "rsso":
         yield BESIDE_SKILLS, (f"sso{with_it}", program)
+        if all(f"{name}{with_it}" in together for name in PAPER_METHODS):
+            yield BESIDE_REFLECTIONS, (f"reflexion{with_it}", program)
     if control := find_retry_control(base):
         yield OVER_RETRIES, (f"{control}{with_it}", program)
     if base == "react-sso":
-        yield "scaffold", (f"react{with_it}", program)
+        yield OVER_SCAFFOLD, (f"react{with_it}", program)

@@ -17,9 +17,15 @@ from rsso_dspy.errors import require_extra
 from rsso_dspy.files import atomic_path
 from rsso_dspy.records import RULE_BASED_NOTE
 from rsso_dspy.report.analysis import Analysis
-from rsso_dspy.report.published import load_data, load_published_tables
+from rsso_dspy.report.published import (
+    describe_derived_points,
+    list_derived_points,
+    load_data,
+    load_published_curves,
+    load_published_tables,
+)
 from rsso_dspy.report.sheets import make_kind
-from rsso_dspy.report.statistics import LEVEL, NO_INTERVAL, BootstrapInterval, MeanEstimate
+from rsso_dspy.report.statistics import LEVEL, NO_INTERVAL, Bars, BootstrapInterval, MeanEstimate
 from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
@@ -96,50 +102,69 @@ def shorten_name(text: str) -> str:
 # The figures. Titles, and words for who does not see them, stand in data/texts.toml.
 
 
-def draw_figures(found: Analysis, with_paper: bool = False) -> list[ReportFigure]:
-    """Draw every figure that the run has data for; with the paper's curves if `with_paper`. Raises `NotInstalled`
-    without matplotlib."""
+def draw_figures(found: Analysis, with_paper: bool = False, bars: Bars = "interval") -> list[ReportFigure]:
+    """Draw every figure that the run has data for; with the paper's curves if `with_paper`. `bars` are those of means;
+    differences always have their intervals. Raises `NotInstalled` without matplotlib."""
     styles = assign_arm_styles(row.arm for row in found.arms)
     several = any(found.plays[arm] > 1 for arm in found.estimates)
     drawn = []
     with use_figure_style():
         if found.estimates and (with_paper or several):
-            drawn.append(_draw_best_of_t(found, styles, with_paper))
+            drawn.append(_draw_best_of_t(found, styles, bars, with_paper))
         if several:
-            drawn.append(_draw_success(found, styles))
+            drawn.append(_draw_success(found, styles, bars))
         if any(len(each.scores) > 1 for each in found.estimates.values()):
             drawn.append(_draw_survival(found, styles))
         if any(pair.interval for pair in found.comparisons):
             drawn.append(_draw_differences(found, styles))
         if len(found.estimates) > 1 and any(row.calls_per_unit for row in found.arms):
-            drawn.append(_draw_efficiency(found, styles))
+            drawn.append(_draw_efficiency(found, styles, bars))
     return drawn
 
 
-def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], with_paper: bool) -> ReportFigure:
+def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], bars: Bars, with_paper: bool) -> ReportFigure:
     """Draw the mean best after 1, 2, ... trials (rSSO, Figure 2). What the paper published is dashed."""
     axes = _open_axes()
     axes.set_ylabel("Mean of the best so far, points of 100")
-    notes = _draw_curves(axes, {arm: each.best_of_t for arm, each in found.estimates.items()}, styles)
-    dashed: dict[str, Any] = {"linestyle": (0, (4, 2)), "marker": "o", "mfc": "none", "markersize": 4}
-    for method, values in load_published_tables()["cumulative_best_of_t"].items() if with_paper else ():
-        dashed["color"] = styles[method].colour if method in styles else FAINT
-        heights = [float("nan") if value is None else value for value in values]
-        axes.plot(range(1, len(values) + 1), heights, label=f"{method}, published", **dashed)
+    curves = {arm: estimates.best_of_t for arm, estimates in found.estimates.items()}
+    notes = _draw_curves(axes, curves, styles, bars)
+    if with_paper:
+        notes += _draw_published_curves(axes, styles)
     low, high = axes.get_ylim()
     if high - low < 2:  # so that equal scores look equal
         low, high = (low + high) / 2 - 1, (low + high) / 2 + 1
         axes.set_ylim(low, high)
     begins = ["The vertical axis does not begin at 0."] if low > 0 else []
-    published = [f"Dashed: published, another model. {load_published_tables()['source']}."] * with_paper
-    return _finish_figure("best-of-t", axes, [*begins, *notes, *published, *_list_notes(found)])
+    return _finish_figure("best-of-t", axes, [*begins, *notes, *_list_notes(found)])
 
 
-def _draw_success(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
+def _draw_published_curves(axes: "Axes", styles: Mapping[str, ArmStyle]) -> list[str]:
+    """Draw the curves of rSSO's Figure 2, dashed, and return the notes on them. Its ReAct is one trial, so a level
+    line. Points that follow from printed values, and are not printed themselves, are filled."""
+    published = load_published_tables()
+    dashed: dict[str, Any] = {"linestyle": (0, (4, 2)), "marker": "o", "mfc": "none", "markersize": 4}
+    for method, values in load_published_curves().items():
+        dashed["color"] = styles[method].colour if method in styles else FAINT
+        label = f"{method}, published"
+        heights = [float("nan") if value is None else value for value in values]
+        if method in published["single_trial"]:
+            level = {"color": dashed["color"], "linestyle": dashed["linestyle"], "linewidth": 1}
+            axes.axhline(heights[0], label=f"{label}, one trial", **level)
+        else:
+            axes.plot(range(1, len(heights) + 1), heights, label=label, **dashed)
+    for point in list_derived_points():
+        colour = styles[point.method].colour if point.method in styles else FAINT
+        axes.plot([point.trial], [point.value], color=colour, marker="o", markersize=4, linestyle="none")
+    source = f"Dashed: published, another model. {published['source']}."
+    return [source, describe_derived_points("A filled circle")]
+
+
+def _draw_success(found: Analysis, styles: Mapping[str, ArmStyle], bars: Bars) -> ReportFigure:
     """Draw the percent of units that 1, 2, ... trials solved (Reflexion's accuracy)."""
     axes = _open_axes()
     axes.set(ylim=(-2, 102), ylabel="units solved so far, %")
-    notes = _draw_curves(axes, {arm: each.success for arm, each in found.estimates.items()}, styles)
+    curves = {arm: estimates.success for arm, estimates in found.estimates.items()}
+    notes = _draw_curves(axes, curves, styles, bars)
     return _finish_figure("success", axes, [*notes, *_list_notes(found)])
 
 
@@ -199,14 +224,15 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
     return _finish_figure("differences", axes, notes)
 
 
-def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
+def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle], bars: Bars) -> ReportFigure:
     """Draw success against model calls per task (OmniReflect, Figure 3); the area of a bubble is the turns a task."""
     turns = {row.arm: row.turns or 0.0 for row in found.arms if row.units}
     calls = {row.arm: row.calls_per_unit or 0.0 for row in found.arms}
     axes = _open_axes()
     for arm in sorted(turns, key=lambda arm: -turns[arm]):
         success, style = found.estimates[arm].success[-1], styles[arm]
-        axes.plot([calls[arm]] * 2, success.ends, color=style.colour, linewidth=1, alpha=0.6)
+        if bar := success.find_bar(bars):
+            axes.plot([calls[arm]] * 2, bar, color=style.colour, linewidth=1, alpha=0.6)
         dot: dict[str, Any] = {"color": style.colour, "mew": 0, "clip_on": False}
         bubble = LARGEST * (turns[arm] / (max(turns.values()) or 1.0)) ** 0.5
         axes.plot(calls[arm], success.mean, "o", markersize=bubble, alpha=0.3, **dot)
@@ -217,8 +243,8 @@ def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportF
     for arm in turns:
         named = replace(styles[arm], name=f"{styles[arm].name}, {turns[arm]:,.3g} turns per task")
         axes.plot([], [], **named.line)
-    bars = _describe_bars((each.success[-1].interval for each in found.estimates.values()), True)
-    return _finish_figure("efficiency", axes, [*bars, *_list_notes(found, best=True)])
+    notes = _describe_mean_bars((estimates.success[-1] for estimates in found.estimates.values()), bars)
+    return _finish_figure("efficiency", axes, [*notes, *_list_notes(found, best=True)])
 
 
 # Axes, legend and notes.
@@ -246,22 +272,22 @@ def _open_axes(height: float = HEIGHT) -> "Axes":
 
 
 def _draw_curves(
-    axes: "Axes", curves: Mapping[str, Sequence[MeanEstimate]], styles: Mapping[str, ArmStyle]
+    axes: "Axes", curves: Mapping[str, Sequence[MeanEstimate]], styles: Mapping[str, ArmStyle], bars: Bars
 ) -> list[str]:
-    """Draw the means of every arm from trial to trial, with their intervals, and return the note on these."""
+    """Draw the means of every arm from trial to trial, with their bars, and return the note on these."""
     from matplotlib.ticker import MaxNLocator
 
     step = min(0.05, 0.3 / len(curves))
     for place, (arm, means) in enumerate(curves.items()):
         aside = (place - (len(curves) - 1) / 2) * step
         for number, mean in enumerate(means, start=1):
-            if mean.interval:  # bars alone stand aside: points would seem to differ
-                axes.plot([number + aside] * 2, mean.ends, color=styles[arm].colour, linewidth=0.9, alpha=0.55)
+            if bar := mean.find_bar(bars):  # bars alone stand aside: points would seem to differ
+                axes.plot([number + aside] * 2, bar, color=styles[arm].colour, linewidth=0.9, alpha=0.55)
         axes.plot(range(1, len(means) + 1), [mean.mean for mean in means], **styles[arm].line)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("trials")
     axes.grid(axis="y")
-    return _describe_bars((mean.interval for means in curves.values() for mean in means), True)
+    return _describe_mean_bars((mean for means in curves.values() for mean in means), bars)
 
 
 def _finish_figure(name: str, axes: "Axes", notes: Sequence[str]) -> ReportFigure:
@@ -302,17 +328,33 @@ def _list_notes(found: Analysis, best: bool = False, paired: bool = False) -> li
     return [*notes, RULE_BASED_NOTE] if found.rule_based else notes
 
 
-def _describe_bars(intervals: Iterable[BootstrapInterval | None], of_means: bool = False) -> list[str]:
-    """Say what the bars are; nothing where there are none."""
+def _describe_mean_bars(means: Iterable[MeanEstimate], bars: Bars) -> list[str]:
+    """Say what the bars of means are; nothing where there are none."""
+    drawn = list(means)
+    if bars == "interval":
+        over = _name_clusters(mean.interval for mean in drawn)
+        kind = f"{LEVEL:.0%} intervals of each mean by itself, over {over}" if over else ""
+    else:
+        has_bar = any(mean.standard_error is not None for mean in drawn)
+        kind = "one standard error over variants to either side (SEM, as in rSSO's Figure 2), no interval" * has_bar
+    return [f"Bars: {kind}. Differences have intervals of their own."] if kind else []
+
+
+def _describe_bars(intervals: Iterable[BootstrapInterval | None]) -> list[str]:
+    """Say what the bars of differences are, and a point without one."""
     drawn = list(intervals)
+    over = _name_clusters(drawn)
+    notes = [f"Bars: {LEVEL:.0%} intervals, over {over}."] if over else []
+    return [*notes, f"A ring has no interval: {NO_INTERVAL}."] if None in drawn else notes
+
+
+def _name_clusters(intervals: Iterable[BootstrapInterval | None]) -> str:
     words = {
         "task types": "task types",
         "variants": "variants of one task type, which say nothing about other tasks",
     }
-    over = " and ".join(words[name] for name in words if name in {each.over for each in drawn if each})
-    own, others = (" of each mean by itself", " Differences have intervals of their own.") if of_means else ("", "")
-    notes = [f"Bars: {LEVEL:.0%} intervals{own}, over {over}.{others}"] if over else []
-    return notes if of_means or None not in drawn else [*notes, f"A ring has no interval: {NO_INTERVAL}."]
+    drawn = {interval.over for interval in intervals if interval}
+    return " and ".join(words[name] for name in words if name in drawn)
 
 
 # Files, and pictures of a page.

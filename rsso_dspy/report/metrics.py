@@ -4,20 +4,32 @@ Reflexion report of a task. Scores are points of 100; errored units have none an
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import comb
 from statistics import fmean
 from typing import TypeVar
 
+from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.loops import find_action_loop
-from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Trajectory, TrialsRecord, UnitRecord, Usage, sum_usage
+from rsso_dspy.programs.methods import METHODS, get_method, load_memory
+from rsso_dspy.records import (
+    SOLVED_SCORE,
+    TrainingRecord,
+    Trajectory,
+    TrialResult,
+    TrialsRecord,
+    UnitRecord,
+    Usage,
+    sum_usage,
+)
 from rsso_dspy.report.statistics import MeanEstimate, UnitValue, estimate_mean, group_values
 
 R = TypeVar("R", bound=TrialsRecord)
 UnitKey = tuple[str, int, int]  # identity of a unit across arms: task type, variant, seed
 REFLECTIONS, CONSTITUTION = "plans_from_past_attempts", "constitution"  # regions of two memories
+TEMPLATES = "action_templates"  # a region of no memory, whose text records have too
 
 LEVELS = (50, 75)  # percentages of variants whose number of trials is reported
 FAILURES = ("loops", "not found", "wrong answer", "out of steps", "other")  # see `classify_failure`
@@ -35,6 +47,14 @@ class TrialSuccess:
 
 
 @dataclass(frozen=True, slots=True)
+class RepeatedReflections:
+    """How often a reflection says word for word what an earlier one of the same unit says."""
+
+    repeated: int
+    reflections: int  # all whose text is known
+
+
+@dataclass(frozen=True, slots=True)
 class Learning:
     """Learning and failures of one arm over its scored units."""
 
@@ -42,8 +62,19 @@ class Learning:
     trials_to: dict[int, int | None]  # percentage to the trials after which that share was solved; None: never
     held: Mapping[int, tuple[int, int]]  # reflections held to solved trials that began so, and to all; see the table
     written: float | None  # reflections written per unit; None without a memory of them
+    repeats: RepeatedReflections
     by_task: Mapping[str, tuple[int, int]]  # task type to variants solved and variants
     failures: Mapping[str, int]  # one of `FAILURES` to the trials that failed so
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMemory:
+    """How often the text of a memory stood in the prompts of an arm."""
+
+    memory: str  # its name, or that of the region of the prompt that it fills
+    trials: int  # trials in which it stood in a prompt
+    later_trials: int  # of these, those after the first trial of their unit
+    steps: int  # steps whose prompt had it
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +92,7 @@ class ArmMetrics:
     trial_1: float | None  # Mean accumulator of first trials
     mean_over_trials: float | None  # each unit's mean accumulator over the trials that it played, averaged over units
     trials_played: int
+    later_trials: int  # of these, those after the first trial of their unit
     stalled: int  # number of these trials that stalled; they count with the score they had
     best_of_t: tuple[float, ...]  # after 1, 2, ... trials; a variant that stopped early keeps its best
     gain: MeanEstimate | None  # best of two trials minus trial 1, in points (rSSO, section 5)
@@ -79,6 +111,7 @@ class ArmMetrics:
     progress ones shown per unit; None without a constitution."""
     writings: Usage  # of the advisor, who writes and summarizes rules
     learning: Learning
+    shown: tuple[ShownMemory, ...]  # of each memory of the method
 
 
 def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
@@ -95,7 +128,6 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
             gain = get_best_accumulator(record, 2) - get_best_accumulator(record, 1)
             gains.append(UnitValue(record.variant.task, record.variant.index, gain))
     best = [[get_best_accumulator(record, number) for record in scored] for number in range(1, longest + 1)]
-    row = METHODS.get(records[0].method.partition("+")[0])
     played = [trajectory for trials in plays for trajectory in trials]
     steps = sum(len(trajectory.steps) for trajectory in played)
     rates = [
@@ -104,7 +136,7 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
     ]
     return ArmMetrics(
         arm=arm,
-        scaffold=row.scaffold if row else None,
+        scaffold=find_scaffold(records[0].method),
         units=len(scored),
         errored=len(records) - len(scored),
         mean=_average(points),
@@ -116,6 +148,7 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         trial_1=_average([trials[0].accumulator for trials in plays]),
         mean_over_trials=_average([fmean(t.accumulator for t in trials) for trials in plays]),
         trials_played=len(played),
+        later_trials=len(played) - len(plays),
         stalled=sum(record.stalled_trials for record in scored),
         best_of_t=tuple(map(fmean, best)),
         gain=estimate_mean(gains) if gains else None,
@@ -132,7 +165,50 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         rules=_count_rules(scored),
         writings=_sum_usage_by_role(scored).get("advisor", Usage()),
         learning=compute_learning(scored),
+        shown=tuple(count_shown_memories(scored)) if scored else (),
     )
+
+
+def find_scaffold(method: str) -> str | None:
+    """Return the scaffold of a method, flat or sso; None for an unknown one."""
+    row = METHODS.get(method.partition("+")[0])
+    return row.scaffold if row else None
+
+
+def count_shown_memories(scored: Sequence[UnitRecord]) -> Iterator[ShownMemory]:
+    """Yield how often each memory of the units' method was shown, and what filled other regions of memories."""
+    regions = _name_memory_regions(scored[0].method)
+    for result in (result for record in scored for result in record.trials):
+        for key in result.shown:
+            region = re.split("[:@]", key)[0]
+            if region != TEMPLATES:
+                regions.setdefault(region, region)
+    for region, memory in regions.items():
+        steps = [[_count_steps_with(region, result) for result in record.trials] for record in scored]
+        trials = sum(count > 0 for counts in steps for count in counts)
+        later = sum(count > 0 for counts in steps for count in counts[1:])
+        yield ShownMemory(memory, trials, later, sum(map(sum, steps)))
+
+
+def _name_memory_regions(method: str) -> dict[str, str]:
+    """Return the regions that the memories of a method fill, each with the memory's name; nothing of an unknown one."""
+    with suppress(UnknownName, UsageError):
+        return {load_memory(name).region: name for name in get_method(method).memories}
+    return {}
+
+
+def _count_steps_with(region: str, result: TrialResult) -> int:
+    """Return the number of steps of a trial whose prompt had a text in the region."""
+    steps = result.trajectory.steps if result.trajectory else ()
+    ids = {name for key in result.shown if key.startswith(f"{region}:") for name in key.partition(":")[2].split(",")}
+    if ids:
+        return sum(not ids.isdisjoint(step.recalled) for step in steps)
+    texts = {1: result.shown.get(region, "")}
+    for key, text in result.shown.items():
+        name, _, first = key.partition("@")
+        if name == region and first.isdecimal():
+            texts[int(first)] = text
+    return sum(end - first for first, end in pairwise([*sorted(texts), len(steps) + 1]) if texts[first])
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +259,7 @@ def compute_learning(scored: Sequence[UnitRecord]) -> Learning:
         {level: next((t for t, so_far in sums if so_far >= len(scored) * level / 100), None) for level in LEVELS},
         {count: (sum(each), len(each)) for count, each in sorted(by_held.items())},
         sum(each.get("written", 0) for each in counts) / len(scored) if counts else None,
+        count_repeated_reflections(scored),
         {task: (sum(each), len(each)) for task, each in sorted(by_task.items())},
         {why: failed[why] for why in FAILURES},
     )
@@ -197,6 +274,45 @@ def _list_held_reflections(record: UnitRecord) -> list[int]:
     for result in record.trials[:-1]:
         held.append(int(result.learnt.get(REFLECTIONS, {}).get("held", held[-1])))
     return held
+
+
+_ATTEMPT = re.compile(r"^(?:- )?Attempt (\d+)( at another task[^:\n]*)?(?: at this task)?: ", re.M)
+
+
+def split_reflections(text: str) -> dict[int, str]:
+    """Return a unit's own reflections in a text of their region, by the number of the trial that each was written
+    after."""
+    _, *parts = _ATTEMPT.split(text)
+    plans = {}
+    for trial, elsewhere, plan in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        if not elsewhere:
+            plans[int(trial)] = plan.replace("\n  ", "\n").strip()
+    return plans
+
+
+def list_own_reflections(record: TrialsRecord) -> list[str]:
+    """Return the reflections that a unit wrote and whose text is known, in the order of trials: those that it holds at
+    its end, and those that stood in a prompt."""
+    texts: dict[int, str] = {}
+    for result in record.trials:
+        for region, text in result.shown.items():
+            if region.partition("@")[0] == REFLECTIONS:
+                earlier = {trial: plan for trial, plan in split_reflections(text).items() if trial < result.trial}
+                texts |= earlier
+    with suppress(KeyError, TypeError, AttributeError):  # another version's snapshot
+        texts |= {plan["trial"]: plan["plan"] for plan in record.memories.get("reflections", {}).get("plans", ())}
+    written = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
+    return [text for trial, text in sorted(texts.items()) if trial in written]
+
+
+def count_repeated_reflections(records: Sequence[UnitRecord]) -> RepeatedReflections:
+    """Count reflections of whole units; white space makes no difference."""
+    repeated = reflections = 0
+    for record in records:
+        texts = [" ".join(text.split()) for text in list_own_reflections(record)]
+        repeated += len(texts) - len(set(texts))
+        reflections += len(texts)
+    return RepeatedReflections(repeated, reflections)
 
 
 def classify_failure(trajectory: Trajectory) -> str:

@@ -6,7 +6,6 @@ import base64
 import gzip
 import hashlib
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,7 +19,7 @@ from rsso_dspy.records import Lesson, Step, TrainingRecord, TrialResult, TrialsR
 from rsso_dspy.redact import make_redactor, redact_json
 from rsso_dspy.report.analysis import Analysis, describe_unreported_costs
 from rsso_dspy.report.figures import ReportFigure
-from rsso_dspy.report.metrics import CONSTITUTION, REFLECTIONS
+from rsso_dspy.report.metrics import CONSTITUTION, REFLECTIONS, split_reflections
 from rsso_dspy.report.published import load_data
 from rsso_dspy.report.sheets import Sheet
 from rsso_dspy.report.tables import build_tables
@@ -207,7 +206,6 @@ def _build_exchanges(calls: Sequence[Call]) -> list[dict[str, Any]]:
     ]
 
 
-_ATTEMPT = re.compile(r"^(?:- )?Attempt (\d+)( at another task[^:\n]*)?(?: at this task)?: ", re.M)
 LearntKind = Literal["plan", "skill", "rule", "entry"]
 StepRange = tuple[int, int, int]  # trial, first step and last step. Steps count from 1.
 
@@ -239,7 +237,7 @@ def trace_learnt_items(record: TrialsRecord) -> list[LearntItem]:
 
 def _trace_plans(record: TrialsRecord) -> Iterator[LearntItem]:
     """Those still remembered, and those that are forgotten but stood in a prompt."""
-    read = [(where, _split_plans(text)) for where, text in _list_region_reads(record, REFLECTIONS)]
+    read = [(where, split_reflections(text)) for where, text in _list_region_reads(record, REFLECTIONS)]
     plans = {number: plan for _, shown in reversed(read) for number, plan in shown.items()}
     plans |= {entry["trial"]: entry["plan"] for entry in record.memories.get("reflections", {}).get("plans", ())}
     here = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
@@ -247,16 +245,6 @@ def _trace_plans(record: TrialsRecord) -> Iterator[LearntItem]:
         reads = tuple(where for where, shown in read if shown.get(trial) == plan.strip())
         own = trial in here and all(where[0] > trial for where in reads)
         yield LearntItem("plan", f"attempt-{trial}", f"Attempt {trial}", plan, trial if own else 0, reads=reads)
-
-
-def _split_plans(text: str) -> dict[int, str]:
-    """The unit's own plans in a text of their region, by the number of the trial that each was written after."""
-    _, *parts = _ATTEMPT.split(text)
-    plans = {}
-    for trial, elsewhere, plan in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-        if not elsewhere:
-            plans[int(trial)] = plan.replace("\n  ", "\n").strip()
-    return plans
 
 
 def _trace_skills(record: TrialsRecord) -> Iterator[LearntItem]:

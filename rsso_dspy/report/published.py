@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from statistics import fmean
@@ -15,6 +15,7 @@ from rsso_dspy.report.sheets import Cell, Sheet, Tone, build_sheet, format_diffe
 METHODS = ("react", "reflexion", "sso", "rsso")
 DELTAS = {"rsso - sso": ("rsso", "sso"), "reflexion - react": ("reflexion", "react")}  # of Table 2, both scaffolds
 MEANS = (*METHODS, *DELTAS)  # columns of Table 2
+DERIVED = "*"  # marks a mean of Figure 2 that follows from printed ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,16 @@ class RecomputedStatistics:
     macro: Mapping[str, float]  # method to the mean over task types
 
 
+@dataclass(frozen=True, slots=True)
+class DerivedPoint:
+    """A mean of Figure 2 that the paper prints nowhere, but that follows from means and gains that it prints."""
+
+    method: str
+    trial: int
+    value: float
+    origin: str  # how it follows
+
+
 @cache
 def load_data(name: str) -> dict[str, Any]:
     """Load a file of `data`, JSON or TOML."""
@@ -39,6 +50,33 @@ def load_published_tables(paper: str = "rsso") -> dict[str, Any]:
     """Load the tables of a paper: rsso (Tables 1 and 2, Figure 2; Claude Sonnet 4.6), or with `title`, `columns` and
     `rows` those of omnireflect (success rates in percent) and reflexion (texts)."""
     return load_data(f"{paper}.json")
+
+
+def list_derived_points() -> list[DerivedPoint]:
+    return [DerivedPoint(**point) for point in load_published_tables()["derived_best_of_t"]]
+
+
+def load_published_curves() -> dict[str, list[float | None]]:
+    """Load the means of Figure 2 by method, of 1 to 5 trials, with those that follow from others; None: unknown."""
+    curves = {method: list(means) for method, means in load_published_tables()["cumulative_best_of_t"].items()}
+    for point in list_derived_points():
+        curves[point.method][point.trial - 1] = point.value
+    return curves
+
+
+def describe_derived_points(mark: str = DERIVED) -> str:
+    points = [f"{point.value} ({point.method}, t = {point.trial}) is {point.origin}" for point in list_derived_points()]
+    return f"{mark} follows from printed values, and is not printed itself: {'; '.join(points)}."
+
+
+def build_curve_cells(method: str) -> list[Cell]:
+    """Build the cells of a method's means of Figure 2, those marked that follow from others."""
+    derived = {point.trial for point in list_derived_points() if point.method == method}
+    cells = []
+    for trial, mean in enumerate(load_published_curves()[method], start=1):
+        cell = format_number(mean, ".2f")
+        cells.append(replace(cell, text=f"{cell.text}{DERIVED}") if trial in derived else cell)
+    return cells
 
 
 def build_published_tables(paper: str) -> list[Sheet]:
@@ -58,14 +96,14 @@ def describe_published_tables(paper: str) -> list[str]:
     data = load_published_tables(paper)
     said = [*data["notes"], f"{data['source']}."]
     if paper == "rsso":
-        return [*_describe_statistics(recompute_statistics()), *said]
+        return [*_describe_statistics(recompute_statistics()), describe_derived_points(), *said]
     played = f"The files in examples/{paper}/ of the repository play them: rsso-dspy run --config FILE --out DIR, then"
     return [*said, f"{played} rsso-dspy report DIR"]
 
 
 def recompute_statistics() -> RecomputedStatistics:
     rows = load_published_tables()["table2"]
-    by_task = {row["task"]: row["rsso"] - row["sso"] for row in rows}
+    by_task = {row["task"]: row["rsso - sso"] for row in rows}
     differences = [round(value, 6) for value in by_task.values()]
     units = [
         statistics.UnitValue(row["task"], variant, by_task[row["task"]]) for row in rows for variant in range(row["n"])
@@ -94,12 +132,15 @@ def _build_rsso_tables() -> list[Sheet]:
         for row in published["gpt4"]
     ]
     curves = [
-        (method, *values, format_difference(gains[method]))
-        for method, values in published["cumulative_best_of_t"].items()
+        (method, *build_curve_cells(method), format_difference(gains.get(method)))
+        for method in published["cumulative_best_of_t"]
     ]
     second = [(row["task"], row["n"], *build_mean_cells(row, 1)) for row in published["table2"]]
-    overall = {row["method"]: row["mean"] for row in own}
-    means = {"Overall": overall, "recomputed over variants": found.micro, "recomputed over task types": found.macro}
+    means = {
+        "Overall": published["table2_overall"],
+        "recomputed over variants": found.micro,
+        "recomputed over task types": found.macro,
+    }
     second += [(name, "", *build_mean_cells(each, 2)) for name, each in means.items()]
     trials = [f"best_of_{number}" for number in range(1, 6)]
     return [
@@ -110,11 +151,17 @@ def _build_rsso_tables() -> list[Sheet]:
 
 
 def build_mean_cells(means: Mapping[str, float], digits: int, tone: Tone = "") -> list[Cell]:
-    """Build the cells of the columns `MEANS` from means by method; n/a without them."""
-    differences = (means[one] - means[other] if means else None for one, other in DELTAS.values())
+    """Build the cells of the columns `MEANS` from means by method; n/a without them.
+
+    Differences that a paper prints stand among the means: it computed them from more digits than its means show.
+    """
+    differences = []
+    for name, (one, other) in DELTAS.items():
+        computed = means[one] - means[other] if means else None
+        differences.append(means.get(name, computed))
     return [
         *(format_number(means.get(method), f".{digits}f", tone) for method in METHODS),
-        *(format_difference(each, digits, tone) for each in differences),
+        *(format_difference(difference, digits, tone) for difference in differences),
     ]
 
 

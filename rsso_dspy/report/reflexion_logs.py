@@ -1,21 +1,46 @@
-"""Logs of Reflexion's published code as records: a folder with a file ``env_results_trial_N.json`` for each trial of a
-run, from 0 on, is an arm of the folder's name. A file lists the environments after the trial: whether each is solved by
-then, and the reflections written so far. Nothing is known of steps and tokens."""
+"""Logs of Reflexion's published code as records. A folder of them is an arm, which a user names as ``NAME=DIR``.
+
+Two files tell how trials ended. ``env_results_trial_N.json``, one for each trial from 0 on, lists the environments
+after the trial: whether each is solved by then, and the reflections written so far. ``world.log`` has a line for each
+environment and trial, and a summary of every trial that came to its end. Either is enough; where both are there, they
+must agree. Nothing is known of steps and tokens."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.files import read_json
+from rsso_dspy.files import read_json, read_text
+from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import SOLVED_SCORE, ZERO_SHOT, Outcome, State, Trajectory, TrialResult, UnitRecord, Variant
 from rsso_dspy.report.metrics import REFLECTIONS
 
 FILE = re.compile(r"env_results_(?:trial_)?(\d{1,6})\.json")
+WORLD = "world.log"
 STEPS = 49  # of a trial at most, in that code
+
+_START = re.compile(r"\*+ Start Trial #(\d{1,6}) \*+")
+_ENDED = re.compile(r"Environment #(\d{1,6}) Trial #(\d{1,6}): (SUCCESS|FAIL)")
+_COUNT = re.compile(r"(SUCCESS|FAIL|TOTAL): (\d{1,6})")
+
+
+@dataclass(frozen=True, slots=True)
+class LogFolder:
+    path: Path
+    name: str = ""  # of the arm, as the user named it; empty if not named
+
+    @property
+    def arm(self) -> str:
+        return self.name or self.path.resolve().name
+
+
+@dataclass(frozen=True, slots=True)
+class ReflexionLogs:
+    records: Sequence[UnitRecord]
+    remarks: Sequence[str]  # sentences on what was left out, or could not be known
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,56 +57,194 @@ class LoggedTrial(Trajectory):
 
 
 class _Environment(BaseModel):
+    """An environment after a trial."""
+
     name: str
     is_success: bool
     memory: list[str] = []
 
 
-def find_trial_files(folder: Path) -> dict[int, Path]:
+@dataclass(slots=True)
+class _WorldTrial:
+    """What the lines of ``world.log`` say of a trial."""
+
+    solved: dict[int, bool] = field(default_factory=dict)  # environment to whether it is solved by then
+    counts: dict[str, int] = field(default_factory=dict)  # of the summary: SUCCESS, FAIL, TOTAL
+
+
+@dataclass(frozen=True, slots=True)
+class _World:
+    """What ``world.log`` says of a run."""
+
+    trials: Mapping[int, list[_Environment]] = field(default_factory=dict)  # number to the environments after it
+    cut: int | None = None  # number of the last trial, if it has no summary
+
+
+@dataclass(frozen=True, slots=True)
+class _LoggedRun:
+    trials: Sequence[Sequence[_Environment]]  # environments after each trial
+    knows_reflections: bool  # whether the files say which reflections were written
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Method:
+    name: str
+    reads_reflections: bool  # those that the files hold
+    remark: str = ""
+
+
+def parse_log_folder(argument: Path) -> LogFolder:
+    """Read an argument ``NAME=DIR`` or ``DIR``; what exists under the whole name is a DIR."""
+    name, _, folder = str(argument).partition("=")
+    if argument.exists() or not (name and folder):
+        return LogFolder(argument)
+    return LogFolder(Path(folder).expanduser(), name)
+
+
+def holds_reflexion_logs(folder: Path) -> bool:
+    return bool(_find_trial_files(folder)) or (folder / WORLD).exists()
+
+
+def read_reflexion_logs(folders: Sequence[LogFolder]) -> ReflexionLogs:
+    """Return the units of these folders, each an arm. Raises `UsageError` that says what is missing or damaged."""
+    arms = [folder.arm for folder in folders]
+    if len(set(arms)) < len(arms):
+        raise UsageError("two folders have the same name, which is that of their arm; name them: NAME=DIR")
+    records: list[UnitRecord] = []
+    remarks: list[str] = []
+    for folder in folders:
+        run = _read_run(folder)
+        method = _find_method(folder, run)
+        records += _build_units(folder.arm, method, run)
+        remarks += [remark for remark in (run.remark, method.remark) if remark]
+    return ReflexionLogs(records, remarks)
+
+
+def _find_method(folder: LogFolder, run: _LoggedRun) -> _Method:
+    """Return the method of an arm. A name that the user gave decides.
+
+    Without one, only a folder without reflections is known to be the baseline: that code may also have written
+    reflections that nobody read.
+    """
+    written = sum(len(environment.memory) for environment in run.trials[-1])
+    known = METHODS.get(folder.arm.partition("+")[0])
+    if known is not None and written and not known.memories:
+        remark = f"{folder.arm}: its files hold {written:,} reflections. As it reads none, they count nowhere."
+        return _Method(folder.arm, reads_reflections=False, remark=remark)
+    if known is None and written and not folder.name:
+        remark = (
+            f"{folder.arm}: its files hold {written:,} reflections, but not whether the agent read them. Name the arm "
+            f"by its method: react={folder.path} or reflexion={folder.path}."
+        )
+        return _Method(folder.arm, reads_reflections=True, remark=remark)
+    is_baseline = known is None and not folder.name and run.knows_reflections and not written
+    return _Method("react" if is_baseline else folder.arm, reads_reflections=written > 0)
+
+
+def _build_units(arm: str, method: _Method, run: _LoggedRun) -> Iterator[UnitRecord]:
+    for index, states in enumerate(zip(*run.trials, strict=True)):
+        solved = [state.is_success for state in states]
+        name = states[0].name
+        if sorted(solved) != solved:
+            raise UsageError(f"the files of {arm} are not of one run: {name} is solved, and later not")
+        variant = Variant(re.sub(r"\W*_?\d+$", "", name) or name, index)
+        played = states[: solved.index(True) + 1] if solved[-1] else states
+        plans = {"reflections": {"plans": _list_plans(played)}} if method.reads_reflections else {}
+        yield UnitRecord(
+            protocol="Reflexion's code", arm=arm, method=method.name, program=ZERO_SHOT, backend="logs",
+            model="not logged", rule_based=False, seed=0, trials=tuple(_list_trials(variant, method, played)),
+            memories=plans, variant=variant, budget=STEPS, trials_allowed=len(states),
+        )  # fmt: skip
+
+
+def _list_trials(variant: Variant, method: _Method, states: Sequence[_Environment]) -> Iterator[TrialResult]:
+    before = 0
+    for number, state in enumerate(states, start=1):
+        outcome: Outcome = "solved" if state.is_success else "failed"
+        played = LoggedTrial(variant, number, "", State("", "", ""), 0, (), outcome)
+        reflections = len(state.memory)
+        counts: dict[str, int | float] = {"written": reflections - before, "held": reflections}
+        yield TrialResult(number, played, {REFLECTIONS: counts} if method.reads_reflections else {})
+        before = reflections
+
+
+def _list_plans(states: Sequence[_Environment]) -> list[dict[str, int | str]]:
+    """Return the reflections of an environment, each with the trial that it was written after."""
+    plans: list[dict[str, int | str]] = []
+    for number, state in enumerate(states, start=1):
+        plans += [{"trial": number, "plan": text} for text in state.memory[len(plans) :]]
+    return plans
+
+
+def _find_trial_files(folder: Path) -> dict[int, Path]:
     """Return number, from 0, to file of the trials that a folder holds."""
     found = [(FILE.fullmatch(path.name), path) for path in (folder.iterdir() if folder.is_dir() else ())]
     return {int(match[1]): path for match, path in found if match}
 
 
-def read_reflexion_logs(folders: Sequence[Path]) -> list[UnitRecord]:
-    """Return the units of these folders, each an arm. Raises `UsageError` that says what is missing or damaged."""
-    if len({folder.resolve().name for folder in folders}) < len(folders):
-        raise UsageError("two folders have the same name, which is that of their arm; rename one")
-    return [unit for folder in folders for unit in _read_folder(folder)]
+def _read_run(folder: LogFolder) -> _LoggedRun:
+    files = {number: _read_file(path) for number, path in sorted(_find_trial_files(folder.path).items())}
+    world = _read_world(folder.path / WORLD) if (folder.path / WORLD).exists() else _World()
+    for number in sorted(files.keys() & world.trials.keys()):
+        _compare_sources(folder.path, number, files[number], world.trials[number])
+    if not files and not world.trials:
+        raise UsageError(f"{folder.path / WORLD} has no trial of Reflexion's code that came to its end")
 
-
-def _read_folder(folder: Path) -> Iterator[UnitRecord]:
-    files = find_trial_files(folder)
-    if absent := set(range(max(files))) - set(files):
+    numbers = range(max([*files, *world.trials]) + 1)
+    if absent := set(numbers) - files.keys() - world.trials.keys():
         raise UsageError(
-            f"{folder} lacks env_results_trial_{min(absent)}.json: in which trial an environment was solved is known "
-            "only from the files of all trials, from 0 on; put them there"
+            f"{folder.path} lacks env_results_trial_{min(absent)}.json: in which trial an environment was solved is "
+            f"known only from the files of all trials, from 0 on, or from their {WORLD}; put them there"
         )
-    trials = [_read_file(files[number]) for number in sorted(files)]
+    trials = [files[number] if number in files else world.trials[number] for number in numbers]
     names = [environment.name for environment in trials[0]]
-    if any([each.name for each in trial] != names for trial in trials):
-        raise UsageError(f"the files in {folder} are not of one run: they list other environments")
-    method = "reflexion" if any(each.memory for each in trials[-1]) else "react"
-    for index, states in enumerate(zip(*trials, strict=True)):
-        solved = [state.is_success for state in states]
-        if sorted(solved) != solved:
-            raise UsageError(f"the files in {folder} are not of one run: {names[index]} is solved, and later not")
-        variant = Variant(re.sub(r"\W*_?\d+$", "", names[index]) or names[index], index)
-        played = states[: solved.index(True) + 1] if solved[-1] else states
-        yield UnitRecord(
-            protocol="Reflexion's code", arm=folder.resolve().name, method=method, program=ZERO_SHOT, backend="logs",
-            model="not logged", rule_based=False, seed=0, trials=tuple(_list_trials(variant, played)),
-            variant=variant, budget=STEPS, trials_allowed=len(states),
-        )  # fmt: skip
+    if any([environment.name for environment in trial] != names for trial in trials):
+        raise UsageError(f"the files in {folder.path} are not of one run: they list other environments")
+
+    cut = "" if world.cut is None else f"{folder.arm}: trial {world.cut} of its {WORLD} was cut short and is left out."
+    if len(files) == len(trials):
+        return _LoggedRun(trials, knows_reflections=True, remark=cut)
+    blank = [[environment.model_copy(update={"memory": []}) for environment in trial] for trial in trials]
+    return _LoggedRun(blank, knows_reflections=False, remark=cut)
 
 
-def _list_trials(variant: Variant, states: Sequence[_Environment]) -> Iterator[TrialResult]:
-    held = [0, *(len(state.memory) for state in states)]
-    for number, state in enumerate(states, start=1):
-        outcome: Outcome = "solved" if state.is_success else "failed"
-        played = LoggedTrial(variant, number, "", State("", "", ""), 0, (), outcome)
-        counts: dict[str, int | float] = {"written": held[number] - held[number - 1], "held": held[number]}
-        yield TrialResult(number, played, {REFLECTIONS: counts})
+def _compare_sources(folder: Path, number: int, listed: Sequence[_Environment], logged: Sequence[_Environment]) -> None:
+    if [environment.is_success for environment in listed] != [environment.is_success for environment in logged]:
+        raise UsageError(
+            f"the files in {folder} are not of one run: of trial {number}, env_results and {WORLD} do not say the same"
+        )
+
+
+def _read_world(path: Path) -> _World:
+    """Read a ``world.log``. A trial that starts again replaces what an earlier run wrote of it and of later ones."""
+    trials: dict[int, _WorldTrial] = {}
+    for line in map(str.strip, read_text(path).splitlines()):
+        if start := _START.fullmatch(line):
+            trials = {number: trial for number, trial in trials.items() if number < int(start[1])}
+        elif ended := _ENDED.fullmatch(line):
+            trial = trials.setdefault(int(ended[2]), _WorldTrial())
+            trial.solved[int(ended[1])] = ended[3] == "SUCCESS"
+        elif trials and (count := _COUNT.fullmatch(line)):
+            trials[max(trials)].counts[count[1]] = int(count[2])
+
+    cut = max(trials, default=None)
+    if cut is not None and trials[cut].counts:
+        cut = None
+    environments = {
+        number: _list_environments(path, number, trial) for number, trial in trials.items() if number != cut
+    }
+    return _World(environments, cut)
+
+
+def _list_environments(path: Path, number: int, trial: _WorldTrial) -> list[_Environment]:
+    """Return the environments after a trial whose lines add up to its summary. One without a line is not solved: that
+    code writes none for a game that it does not know."""
+    total, success = trial.counts.get("TOTAL", 0), trial.counts.get("SUCCESS", 0)
+    fits = total > max(trial.solved) and trial.counts.get("FAIL") == total - success
+    if not fits or sum(trial.solved.values()) != success:
+        raise UsageError(f"{path} is damaged: the lines of trial {number} do not add up to its summary")
+    return [_Environment(name=f"env_{index}", is_success=trial.solved.get(index, False)) for index in range(total)]
 
 
 def _read_file(path: Path) -> list[_Environment]:

@@ -4,7 +4,7 @@ that are not finite or too large are refused with their number (`bounds.check_sc
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -17,13 +17,17 @@ V = TypeVar("V")
 RESAMPLES = 10_000
 SEED = 0
 LEVEL = 0.95
+SIGNIFICANT = 0.05  # p, corrected for the comparisons of a report, up to which one arm is said to beat another
 POWER = 0.80
+FEWEST = 2  # least number of task types of a test over them: of one, nothing is known but itself
 FEW = 10  # number of clusters below which an interval is rough
 ALIKE = 1e-9  # standard error below which clusters count as equal
 OF_ONE_SIGN = 6  # least number of equal clusters that are significant in an exact sign test at the 5% level
 NO_INTERVAL = f"one variant, or fewer than {OF_ONE_SIGN} that are all equal, do not show how much others would differ"
 MOST_POINTS = 100.0  # largest possible difference of two scores, in points
 Cluster = Literal["task types", "variants"]
+Bars = Literal["interval", "sem"]
+"""Bar of a mean: its 95% interval, or one standard error over variants to either side (rSSO, Figure 2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class WilcoxonResult:
     """Signed-rank test, two-sided, zeros dropped."""
 
     statistic: float  # the smaller of the two sums of ranks
-    p: float | None  # none without differences
+    p: float | None  # None without differences, and of a single task type
     used: int  # number of differences that are not zero
     effect: float | None  # rank-biserial correlation: share of the rank sum for the second minus that against it
 
@@ -53,7 +57,7 @@ class SignTestResult:
     up: int
     down: int
     ties: int
-    p: float | None
+    p: float | None  # likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,8 @@ def run_wilcoxon_test(differences: Sequence[float]) -> WilcoxonResult:
         return WilcoxonResult(0.0, None, 0, None)
     ranks = rankdata(np.abs(values))
     up, down = float(ranks[values > 0].sum()), float(ranks[values < 0].sum())
-    return WilcoxonResult(min(up, down), _compute_exact_p(ranks, min(up, down)), len(values), (up - down) / (up + down))
+    p = _compute_exact_p(ranks, min(up, down)) if len(differences) >= FEWEST else None
+    return WilcoxonResult(min(up, down), p, len(values), (up - down) / (up + down))
 
 
 def _compute_exact_p(ranks: np.ndarray, statistic: float) -> float:
@@ -117,7 +122,8 @@ def run_sign_test(differences: Sequence[float]) -> SignTestResult:
 
     values = _check_values(differences)
     up, down = int((values > 0).sum()), int((values < 0).sum())
-    p = float(binomtest(up, up + down).pvalue) if up + down else None
+    has_test = len(differences) >= FEWEST and up + down > 0
+    p = float(binomtest(up, up + down).pvalue) if has_test else None
     return SignTestResult(up, down, len(differences) - up - down, p)
 
 
@@ -161,10 +167,19 @@ def bootstrap_mean(values: Iterable[UnitValue], most: float = MOST_POINTS) -> Bo
 class MeanEstimate:
     mean: float
     interval: BootstrapInterval | None  # None for a single cluster, and for a few that are all alike
+    standard_error: float | None = None  # SEM over variants; None for a single variant
 
     @property
     def ends(self) -> tuple[float, float]:
         return (self.interval.low, self.interval.high) if self.interval else (self.mean, self.mean)
+
+    def find_bar(self, bars: Bars) -> tuple[float, float] | None:
+        """Return both ends of the mean's bar, or None where it has none."""
+        if bars == "interval":
+            return self.ends if self.interval else None
+        if self.standard_error is None:
+            return None
+        return self.mean - self.standard_error, self.mean + self.standard_error
 
 
 def _group_clusters(values: Sequence[UnitValue]) -> tuple[Cluster, list[np.ndarray]]:
@@ -186,11 +201,24 @@ def _group_clusters(values: Sequence[UnitValue]) -> tuple[Cluster, list[np.ndarr
 
 
 def estimate_mean(scores: Sequence[UnitValue]) -> MeanEstimate:
-    """Return the mean of at least one score with its interval, cut to possible scores, 0 to 100."""
+    """Return the mean of at least one score with its interval, cut to possible scores, 0 to 100, and its SEM."""
     interval = bootstrap_mean(scores)
     if interval is not None:
         interval = replace(interval, low=max(0.0, interval.low), high=min(MOST_POINTS, interval.high))
-    return MeanEstimate(fmean(score.value for score in scores), interval)
+    mean = fmean(score.value for score in scores)
+    return MeanEstimate(mean, interval, compute_standard_error(scores))
+
+
+def compute_standard_error(scores: Sequence[UnitValue]) -> float | None:
+    """Return the standard error of the mean over variants (SEM), each the mean of its seeds; None for one variant.
+
+    It takes variants of a task type for independent ones, so it is smaller than the error over task types.
+    """
+    by_variant = group_values(((score.task, score.variant), score.value) for score in scores)
+    if len(by_variant) < 2:
+        return None
+    means = [fmean(values) for values in by_variant.values()]
+    return stdev(means) / len(means) ** 0.5
 
 
 def group_values(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:

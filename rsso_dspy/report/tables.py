@@ -15,14 +15,23 @@ from rsso_dspy.report import sheets
 from rsso_dspy.report.analysis import Analysis, describe_unreported_costs, total_billed, total_usage
 from rsso_dspy.report.compare import Comparison, Factorial2x2
 from rsso_dspy.report.metrics import CATEGORIES, FAILURES, LEVELS, describe_repeated_units
-from rsso_dspy.report.published import MEANS, build_mean_cells, load_data, load_published_tables
+from rsso_dspy.report.published import (
+    MEANS,
+    build_curve_cells,
+    build_mean_cells,
+    describe_derived_points,
+    load_data,
+    load_published_tables,
+)
 from rsso_dspy.report.sheets import INTERVAL, Cell, Sheet, build_sheet, format_difference, format_number
-from rsso_dspy.report.statistics import FEW, NO_INTERVAL, MeanEstimate
+from rsso_dspy.report.statistics import FEW, NO_INTERVAL, SIGNIFICANT, MeanEstimate
 from rsso_dspy.report.terminal import to_plain_text
 
 MAIN = ("methods", "learning", "differences", "trainings", "tokens", "errored")  # printed at the end of a run
 NOTED = ("methods", "learning", "differences", "errored")  # those whose notes are printed then
-OF_STEPS = ("failures", "measures")  # those that are left out where success alone is known
+OF_STEPS = ("failures", "measures", "shown")  # those that are left out where success alone is known
+
+RARE = 0.1  # share of later trials below which a memory was hardly shown
 
 COUNTS = {"calls": "calls", "input": "in", "cached": "cached", "cache_write": "written", "output": "out"} | {
     name: name for name in ("reasoning", "malformed", "repaired", "truncated", "failed", "unmetered")
@@ -42,6 +51,7 @@ def build_tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
         _build_reflections_table(found),
         _build_failures_table(found),
         _build_differences_table(found),
+        _build_shown_table(found),
         _build_strata_table(found),
         _build_tasks_table(found, with_paper),
         _build_trainings_table(found),
@@ -85,13 +95,18 @@ def build_methods_table(found: Analysis, with_paper: bool = False) -> Sheet:
         (row.arm, row.scaffold, _format_units(row.units, row.errored), *cells)
         for row, cells in zip(found.arms, scores, strict=True)
     ]
+    for arm, row in found.first_trials.items() if with_paper else ():
+        means = (row.mean, row.mean_with_reset, row.environment_score, row.macro_mean)
+        shares = ((row.solve, row.units), (row.acc100, row.units))
+        rows.append((sheets.format_text(f"trial 1 of {arm}", "dim"), row.scaffold, row.units, *means, *shares))
     published = load_published_tables()
     for each in published["table1"] if with_paper else ():
         macro = fmean(task[each["method"]] for task in published["table2"])
         means, shares = (each["mean"], None, None, macro), (tuple(each["solve"]), tuple(each["acc100"]))
         rows.append((_name_published(each["method"]), each["scaffold"], each["solve"][1], *means, *shares))
     columns = ("arm", "scaffold", "units", "Mean", "+reset", "env", "macro", "Solve", "Acc100")
-    notes = [*_describe_methods(found), *_get_notes(best=comparable, paper=with_paper)]
+    first_trials = with_paper and bool(found.first_trials)
+    notes = [*_describe_methods(found), *_get_notes(best=comparable, paper=with_paper, first_trials=first_trials)]
     return _build_table("methods", columns, rows, notes)
 
 
@@ -133,16 +148,20 @@ def _build_learning_table(found: Analysis, with_paper: bool = False) -> Sheet:
         levels = (Cell("never" if t is None else f"{t}", t) for t in row.learning.trials_to.values())
         rows.append((row.arm, row.trials_played, *means, *gain, *levels))
     published = load_published_tables()
-    for method, values in published["cumulative_best_of_t"].items() if with_paper and longest > 1 else ():
-        gain = _build_gain_cells(MeanEstimate(published["trial_1_to_2_gain"][method], None))
-        means = (values[0], None, *_pad(values, longest)[:longest])
-        rows.append((_name_published(method), None, *means, *gain, *[""] * len(LEVELS)))
+    for method in published["cumulative_best_of_t"] if with_paper and longest > 1 else ():
+        curve = build_curve_cells(method)
+        gain = published["trial_1_to_2_gain"].get(method)
+        cells = [curve[0], None, *_pad(curve, longest)[:longest]]
+        cells += _build_gain_cells(None if gain is None else MeanEstimate(gain, None))
+        rows.append((_name_published(method), None, *cells, *[""] * len(LEVELS)))
     uneven = len({row.trials_played / row.units for row in found.arms if row.units}) > 1
     notes = [" ".join(_get_notes(mean_per_trial=True, uneven_trials=uneven)), *_get_notes(uneven=not found.alike)]
     gained = ("gain of trial 2", *INTERVAL) if longest > 1 else ()
     best_of = (f"best_of_{number}" for number in range(1, longest + 1))
     columns = ("arm", "trials", "trial-1", "mean/trial", *best_of, *gained, *(f"to {level}%" for level in LEVELS))
-    return _build_table("learning", columns, rows, [*notes, *_get_notes(gain=gained, paper=with_paper and gained)])
+    notes += _get_notes(gain=gained, paper=with_paper and gained)
+    notes += [describe_derived_points()] if with_paper and gained else []
+    return _build_table("learning", columns, rows, notes)
 
 
 def _build_gain_cells(gain: MeanEstimate | None) -> tuple[Cell, ...]:
@@ -150,7 +169,7 @@ def _build_gain_cells(gain: MeanEstimate | None) -> tuple[Cell, ...]:
     return (format_difference(mean), *sheets.format_interval(interval)[:2])
 
 
-def _pad(values: Sequence[float | None], length: int) -> list[float | None]:
+def _pad(values: Sequence[Any], length: int) -> list[Any]:
     return [*values, *[None] * (length - len(values))]
 
 
@@ -170,8 +189,13 @@ def _build_success_table(found: Analysis) -> Sheet:
 def _build_reflections_table(found: Analysis) -> Sheet:
     several = [arm for arm in found.arms if len(arm.learning.held) > 1]
     counts = sorted({count for arm in several for count in arm.learning.held})
-    rows = [(arm.arm, arm.learning.written, *(arm.learning.held.get(each, "") for each in counts)) for arm in several]
-    return _build_table("reflections", ("arm", "written/unit", *map(str, counts)), rows)
+    rows: list[Sequence[Any]] = []
+    for arm in several:
+        repeats = arm.learning.repeats
+        repeated = (repeats.repeated, repeats.reflections) if repeats.reflections else ""
+        solved = (arm.learning.held.get(count, "") for count in counts)
+        rows.append((arm.arm, arm.learning.written, repeated, *solved))
+    return _build_table("reflections", ("arm", "written/unit", "repeated", *map(str, counts)), rows)
 
 
 def _build_failures_table(found: Analysis) -> Sheet:
@@ -223,9 +247,7 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
         f"for {tested or 'no'} test{'s' if tested != 1 else ''}."
     )
     for program, square in found.squares.items():
-        interval = square.interaction or square.over_one or square.over_other
         (reading,) = _get_notes(**{square.reading: True})
-        reading = reading.format(clusters=interval.over if interval else "task types")
         yield f"Skills x reflections{_name_program(program)}, over units that all four arms finished: {reading}."
     alone = any(None in (each.interaction, each.over_one, each.over_other) for each in found.squares.values())
     if alone or any(pair.pairs and pair.interval is None for pair in pairs):
@@ -247,6 +269,19 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
             yield f"{pair.name}: scores are the best of the first {pair.trials}, as many trials as both may play."
 
 
+def _build_shown_table(found: Analysis) -> Sheet:
+    rows: list[Sequence[Any]] = []
+    rare = []
+    for arm in found.arms:
+        for memory in arm.shown:
+            trials, later_trials = (memory.trials, arm.trials_played), (memory.later_trials, arm.later_trials)
+            rows.append((arm.arm, memory.memory, trials, later_trials, (memory.steps, arm.steps)))
+            if memory.later_trials < RARE * arm.later_trials:
+                rare.append(f"{memory.memory} of {arm.arm}")
+    notes = [f"Hardly shown, so that this run says next to nothing of them: {', '.join(rare)}."] if rare else []
+    return _build_table("shown", ("arm", "memory", "trials", "later trials", "steps"), rows, notes)
+
+
 def _build_strata_table(found: Analysis) -> Sheet:
     rows = [
         (pair.name, gain.stratum, gain.units, format_difference(gain.difference))
@@ -257,9 +292,10 @@ def _build_strata_table(found: Analysis) -> Sheet:
 
 
 def _build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
-    """Build Table 2 of rSSO from this run."""
+    """Build Table 2 of rSSO from this run, beside the published one where they share a task type."""
     pairs, published = found.compared_by_task, load_published_tables()
     paper = {row["task"]: row for row in published["table2"]}
+    with_paper = with_paper and any(task.name in paper for task in found.tasks)
     rows = [
         (
             *(sheets.format_text(task.name, task=task.name), task.units),
@@ -273,8 +309,8 @@ def _build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
     if rows:
         means = [*(arm.mean for arm in found.arms), *(format_difference(pair.difference) for pair in pairs)]
         solved = [(arm.solve, arm.units) for arm in found.arms]
-        theirs = {row["method"]: row["mean"] for row in published["table1"]}
-        cells = [*means, *solved, *(build_mean_cells(theirs, 2, "dim") if with_paper else ())]
+        overall = build_mean_cells(published["table2_overall"], 2, "dim") if with_paper else ()
+        cells = [*means, *solved, *overall]
         rows.append((sheets.format_text("Overall", "total"), sum(task.units for task in found.tasks), *cells))
     notes = _get_notes(uneven=not found.alike, paper=with_paper)
     notes += [f"{each.name}: paired by unit, best of the first {each.trials} trials." for each in pairs]
@@ -359,7 +395,7 @@ def describe_run(found: Analysis) -> list[str]:
     named = describe_facts(found)
     said = f"Protocol {named.get('protocol', sheets.NOTHING)}. Actor {named.get('actor', sheets.NOTHING)}. "
     scores, *logged = _get_notes(scores=True, logged=found.success_only)
-    return [said + scores, *logged, *filter(None, [found.rule_based_note])]
+    return [said + scores, *logged, *found.remarks, *filter(None, [found.rule_based_note])]
 
 
 def render_analysis(found: Analysis, whole: bool = True, with_paper: bool = False) -> Iterator[Sheet | Text]:
@@ -388,6 +424,8 @@ def render_analysis(found: Analysis, whole: bool = True, with_paper: bool = Fals
 
 MOST = 3  # maximum number of comparisons that are told
 UNCERTAIN, TOO_FEW, EQUAL = "Too uncertain to call", "No result, too few task types", "No unit differs"
+ONE_TYPE = "Of one task type alone, so without a winner"
+UNCONFIRMED = f"Undecided, as Holm's p is above {SIGNIFICANT}"
 OWN_MODEL = "Your own model plays with --model PROVIDER/NAME; --dry-run says first what it may cost."
 
 
@@ -420,11 +458,11 @@ def _describe_comparisons(found: Analysis) -> list[str]:
     if not pairs:
         return ["No two arms share a finished unit, so nothing is compared."] if len(found.arms) > 1 else []
     pairs.sort(key=lambda pair: pair is not found.main_result)
-    decided = [pair for pair in pairs if pair.interval and pair.interval.is_decided]
+    decided = [pair for pair in pairs if pair.has_winner]
     open_ = [pair for pair in pairs if pair not in decided]
     kept = open_[: max(1, MOST - len(decided))]
     said = list(map(_describe_winner, decided[:MOST]))
-    for verdict in (UNCERTAIN, TOO_FEW, EQUAL):
+    for verdict in (UNCONFIRMED, ONE_TYPE, UNCERTAIN, TOO_FEW, EQUAL):
         told = [
             f"{pair.name} {format_difference(pair.difference).text} points ({_describe_pairs(pair)})"
             for pair in kept
@@ -434,14 +472,16 @@ def _describe_comparisons(found: Analysis) -> list[str]:
     if left := len(decided[MOST:]) + len(open_) - len(kept):
         said.append(f"{left} more comparison{'s are' if left > 1 else ' is'} in the tables.")
     if decided and len(pairs) > 1:
-        said.append(f"Intervals are not corrected for the {len(pairs)} comparisons; Holm's p in the tables is.")
+        said.append(f"Intervals are not corrected for the {len(pairs)} comparisons; Holm's p is, and decides.")
     return said
 
 
 def _judge_open(pair: Comparison) -> str:
-    """Return why a comparison is not decided."""
+    """Return why a comparison has no winner."""
     if not pair.higher and not pair.lower:
         return EQUAL
+    if pair.interval is not None and pair.interval.is_decided:
+        return ONE_TYPE if pair.interval.over == "variants" else UNCONFIRMED
     hopeless = pair.interval is not None and pair.interval.over == "task types" and pair.interval.is_hopeless
     return TOO_FEW if hopeless else UNCERTAIN
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import FAST
+from tests.records import record, save
 
 ADVICE = "\n\nAdvice from earlier attempts:\n- Visit another room first.\n- Do not focus on the rock."
 DEMO = {
@@ -107,6 +109,54 @@ def test_a_program_made_from_an_agent_is_shown_as_that_and_not_as_a_compile(rsso
         assert text in flat
     for text in ("ended before", "nothing better", "optimizer finished", "rollouts", "compared, on"):
         assert text not in flat
+
+
+THOUGHTS = [
+    "Any kitchen has tin cups.",
+    "Look again.",
+    "Where else?",
+    "Tin cups are no tin: try the workshop.",
+    "Now heat it.",
+]
+"""What the actor of `boil::22` may have thought in each of its trials."""
+
+
+@pytest.fixture
+def traced(tmp_path) -> Path:
+    """The unit that rSSO's Appendix B traces, with the paper's scores: 0, 0, 0, 75, 100."""
+    unit = record("rsso", "boil", 22, [[0], [0], [0], [75], [100]])
+    trials = []
+    for result, thought in zip(unit.trials, THOUGHTS, strict=True):
+        (step,) = result.trajectory.steps
+        thinking = replace(result.trajectory, steps=(replace(step, reasoning=thought, subgoal="tin is hot"),))
+        trials.append(replace(result, trajectory=thinking))
+    store = Store(tmp_path / "traced")
+    store.open({}, {"rsso": "1"})
+    save(store, replace(unit, trials=tuple(trials)))
+    return store.folder
+
+
+def test_the_trace_of_a_unit_has_the_scores_of_its_trials_and_what_the_actor_thought(rsso, traced):
+    assert "boil::22  rsso  seed 0: 0 0 0 75 100\n" in rsso("show", traced)[1]
+    shown = rsso("show", traced, "boil::22")[1]
+    _, *trials = shown.split("\nTrial ")
+    assert len(trials) == 5
+    for trial, thought in zip(trials, THOUGHTS, strict=True):
+        action, shown_thought, subgoal, *_ = trial.partition("  1 > ")[2].splitlines()
+        assert (action.split()[0], shown_thought, subgoal) == (
+            "look",
+            f"      thought: {thought}",
+            "      subgoal: tin is hot",
+        )
+    assert "  1 > look  +75\n" in trials[3]
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_unit_keeps_to_the_window(rsso, traced, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = rsso("show", traced, "boil::22")[1].splitlines()
+    assert max(map(len, lines)) <= width
+    assert " ".join(THOUGHTS[3].split()) in " ".join(" ".join(lines).split())
 
 
 def test_a_unit_shows_the_words_that_each_trial_taught(rsso, tmp_path):

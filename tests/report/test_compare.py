@@ -7,6 +7,7 @@ import pytest
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.report.analysis import analyze
 from rsso_dspy.report.compare import (
+    BESIDE_REFLECTIONS,
     FACTORIAL_METHODS,
     OVER_RETRIES,
     compare_arms,
@@ -17,6 +18,7 @@ from rsso_dspy.report.compare import (
 from rsso_dspy.report.metrics import group_by_arm
 from rsso_dspy.report.tables import build_tables
 from tests.records import record
+from tests.report.paper_run import play_table_2
 
 TASKS = ("boil", "freeze", "find-plant", "grow-plant", "use-thermometer", "chemistry-mix")
 
@@ -69,6 +71,14 @@ def test_the_square_is_read_out(scores, interaction, reading):
     assert found.over_other.mean == pytest.approx(scores[3] - scores[2])
 
 
+def test_the_square_of_a_single_task_type_is_not_read_out():
+    """Eight variants of boiling on which both memories together have 30 points more than either alone."""
+    scores = dict(zip(FACTORIAL_METHODS, (20, 40, 30, 70), strict=True))
+    arms = {name: [record(name, "boil", index, [[score]]) for index in range(8)] for name, score in scores.items()}
+    found = compute_factorial(arms)
+    assert (found.over_one.low, found.over_one.over, found.reading) == (30, "variants", "undecided")
+
+
 @pytest.mark.parametrize(
     ("protocol", "shown"),
     [("adapt/4 trials=3", True), ("release/2 layout=conversation", True), ("sso-adapt/3", False),
@@ -94,6 +104,62 @@ def test_arms_under_other_rules_are_compared_and_the_rules_named():
     assert compare_arms("sso", ours, "rsso", theirs).unlike == said
     notes = next(sheet.notes for sheet in build_tables(analyze([*ours, *theirs])) if sheet.name == "differences")
     assert f"rsso - sso: the arms differ in more than the method: {said}." in notes
+
+
+FOUR = ("react", "reflexion", "sso", "rsso")
+DEFAULT = {
+    "adapt/3": {
+        ("react", "reflexion"): "memory over equal retries",
+        ("react", "sso"): "memory over equal retries",
+        ("sso", "rsso"): "reflections beside skills",
+        ("reflexion", "rsso"): "skills beside reflections",
+        ("react", "rsso"): "memory over equal retries",
+    },
+    "sso-adapt/2": {
+        ("react", "reflexion"): "memory over equal retries",
+        ("sso", "rsso"): "reflections beside skills",
+        ("reflexion", "rsso"): "skills beside reflections",
+    },
+}
+"""Protocol to the comparisons of the paper's four arms: both headlines of its abstract are among them."""
+
+
+@pytest.mark.parametrize("protocol", DEFAULT)
+def test_both_headlines_of_the_paper_are_compared_by_default(protocol):
+    units = [replace(unit, protocol=protocol) for name in FOUR for unit in arm(name, lambda t, _: t)]
+    assert select_contrasts(group_by_arm(units)) == DEFAULT[protocol]
+
+
+def test_the_second_headline_is_asked_only_where_all_four_arms_are():
+    for absent in FOUR:
+        names = [name for name in FOUR if name != absent]
+        contrasts = select_contrasts({name: arm(name, lambda t, _: t) for name in names})
+        assert BESIDE_REFLECTIONS not in contrasts.values()
+
+
+def test_the_points_of_table_2_give_both_headlines_and_the_gain_of_reflection_in_the_flat_scaffold():
+    """rSSO, abstract: 8.95 points above SSO and 6.28 above Reflexion, differences of means of two digits. Section 5:
+    58.37 to 82.13, 23.76 points."""
+    found = {pair.name: pair.difference for pair in analyze(play_table_2()).comparisons}
+    assert found == {
+        "reflexion - react": pytest.approx(23.76, abs=0.01),
+        "rsso - sso": pytest.approx(8.95, abs=0.01),
+        "rsso - reflexion": pytest.approx(6.28, abs=0.01),
+    }
+
+
+def test_every_default_comparison_counts_for_the_correction():
+    """Of the paper's three, each p is multiplied: the smallest by three."""
+    pairs = analyze(play_table_2()).comparisons
+    smallest = min(pairs, key=lambda pair: pair.wilcoxon.p)
+    assert smallest.holm == pytest.approx(3 * smallest.wilcoxon.p)
+
+
+def test_arms_of_two_scaffolds_are_said_to_be_unless_both_send_the_same():
+    ours, theirs = arm("reflexion", lambda t, _: t), arm("rsso", lambda t, _: t)
+    assert compare_arms("reflexion", ours, "rsso", theirs).unlike == "scaffolds flat and sso"
+    talking = [[replace(unit, protocol="adapt/3") for unit in units] for units in (ours, theirs)]
+    assert compare_arms("reflexion", talking[0], "rsso", talking[1]).unlike == ""
 
 
 GAINS = {

@@ -1,6 +1,7 @@
 """The figures of a run: what they show and which there are, that they can be read, and their files."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
@@ -12,7 +13,9 @@ from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
 from rsso_dspy.report.analysis import analyze
 from rsso_dspy.report.compare import FACTORIAL_METHODS
 from rsso_dspy.report.figures import PICTURE, ReportFigure, assign_arm_styles, draw_figures, save_figure, shorten_name
+from rsso_dspy.report.statistics import Bars
 from tests.records import record
+from tests.report.paper_run import BASELINE, REFLEXION, play_accuracies
 
 FIRST = [record("first", "boil", 1, [[10], [40]]), record("first", "melt", 2, [[30], [20]])]
 SECOND = [record("second", "boil", 1, [[100]]), record("second", "melt", 2, [[0], [10]])]
@@ -20,8 +23,14 @@ TWO = [*FIRST, *SECOND]
 ERRORED = record("second", "melt", 3, [[90], None])
 
 
-def draw(units: Sequence[UnitRecord], with_paper: bool = False) -> dict[str, ReportFigure]:
-    return {each.name: each for each in draw_figures(analyze(units), with_paper)}
+def draw(units: Sequence[UnitRecord], with_paper: bool = False, bars: Bars = "interval") -> dict[str, ReportFigure]:
+    return {each.name: each for each in draw_figures(analyze(units), with_paper, bars)}
+
+
+def list_bars(axes: Axes) -> list[list[float]]:
+    """The ends of every vertical bar."""
+    lines = [line for line in axes.lines if len(line.get_xdata()) == 2 and len(set(line.get_xdata())) == 1]
+    return [[float(y) for y in line.get_ydata()] for line in lines]
 
 
 def corners(scores: Sequence[Sequence[int]]) -> list[UnitRecord]:
@@ -51,25 +60,84 @@ def test_a_unit_that_stopped_early_keeps_its_best_and_an_errored_one_is_left_out
     assert curve(axes, ("first", "second"), "first") == [20, 35]
     assert curve(axes, ("first", "second"), "second") == [50, 55]
     assert "1 errored unit is left out" in read_texts(picture.figure)
-    bars = [line for line in axes.lines if len(line.get_xdata()) == 2 and len(set(line.get_xdata())) == 1]
-    assert [float(y) for y in bars[0].get_ydata()] == [0, 100]  # two units of one task type tell little
+    assert list_bars(axes)[0] == [0, 100]  # two units of two task types tell little
+
+
+def test_bars_are_intervals_over_task_types_by_default_and_sem_over_variants_as_in_figure_2_where_wanted():
+    """Trial 1 of the first arm: 10 and 30 points, so a standard deviation of 14.14 and an SEM of 10."""
+    intervals, errors = draw(TWO)["best-of-t"].figure, draw(TWO, bars="sem")["best-of-t"].figure
+    assert list_bars(intervals.axes[0])[0] == [0, 100]
+    assert "Bars: 95% intervals of each mean by itself, over task types." in read_texts(intervals)
+    assert list_bars(errors.axes[0])[0] == pytest.approx([10, 30])
+    assert "Bars: one standard error over variants to either side (SEM, as in rSSO's Figure 2)" in read_texts(errors)
+
+
+def test_seeds_of_a_variant_are_no_further_variants_of_an_sem():
+    copies = [replace(unit, seed=seed) for unit in FIRST for seed in range(5)]
+    assert list_bars(draw(copies, bars="sem")["best-of-t"].figure.axes[0])[0] == pytest.approx([10, 30])
+
+
+def test_differences_have_intervals_whatever_the_bars_of_means_are():
+    for bars in ("interval", "sem"):
+        assert "Bars: 95% intervals, over task types." in read_texts(draw(TWO, bars=bars)["differences"].figure)
 
 
 def test_published_figures_are_dashed_and_said_to_be_another_model():
     units = [record("sso", "boil", 1, [[10], [40]])]
     picture = draw(units, with_paper=True)["best-of-t"]
     dashed = [line for line in picture.figure.axes[0].lines if line.get_linestyle() == "--"]
-    assert len(dashed) == 3
+    assert len(dashed) == 4
     assert assign_arm_styles(["sso"])["sso"].colour in {line.get_color() for line in dashed}
     assert "sso, published" in read_texts(picture.figure)
     assert "another model. " in read_texts(picture.figure)
     assert "published" not in read_texts(draw(units)["best-of-t"].figure)
 
 
+PUBLISHED = {
+    "react, published, one trial": [58.37, 58.37],
+    "reflexion, published": [58.37, 69.24, None, None, 82.13],
+    "sso, published": [75.30, 76.63, 77.57, 78.09, 79.46],
+    "rsso, published": [75.07, 84.49, 85.80, 87.55, 88.41],
+}
+"""The curves of rSSO's Figure 2, as far as the text of the paper has their values."""
+
+
+def test_the_published_curves_have_the_papers_values_and_its_react_is_a_level_dashed_line():
+    """75.07 is 84.49 - 9.42 and 69.24 is 58.37 + 10.87 (section 5), which is said below the figure."""
+    figure = draw([record("sso", "boil", 1, [[10], [40]])], with_paper=True)["best-of-t"].figure
+    lines = {str(line.get_label()): line for line in figure.axes[0].lines if line.get_linestyle() == "--"}
+    heights = {name: [None if y != y else float(y) for y in line.get_ydata()] for name, line in lines.items()}
+    assert heights == PUBLISHED
+    filled = [line for line in figure.axes[0].lines if line.get_linestyle() == "None" and line.get_marker() == "o"]
+    assert {(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in filled} == {(1, 75.07), (2, 69.24)}
+    for words in ("75.07 (rsso, t = 1) is 84.49 - 9.42", "69.24 (reflexion, t = 2) is 58.37 + 10.87"):
+        assert words in read_texts(figure)
+
+
 def test_success_is_drawn_by_trial_with_the_baseline_beside():
     (axes,) = draw([*TWO, record("first", "boil", 3, [[10], [100]])])["success"].figure.axes
     assert curve(axes, ("first", "second"), "first") == pytest.approx([0, 100 / 3])
     assert curve(axes, ("first", "second"), "second") == [50, 50]
+
+
+def test_the_learning_curve_of_the_notes_is_drawn_with_the_baseline_beside_it():
+    """Notes on Reflexion, analysis 1: accuracies of 134 environments over ten trials."""
+    units = [*play_accuracies("react", BASELINE), *play_accuracies("reflexion", REFLEXION)]
+    (axes,) = draw(units)["success"].figure.axes
+    for arm, accuracies in (("react", BASELINE), ("reflexion", REFLEXION)):
+        heights = curve(axes, ("react", "reflexion"), arm)
+        assert [round(height / 100, 2) for height in heights] == list(accuracies)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("trials", "units solved so far, %")
+
+
+def test_the_efficiency_of_an_arm_stands_at_its_calls_and_its_success():
+    """Two calls a trial; the first arm plays two trials and solves nothing, the second solves one of two at once."""
+    (axes,) = draw(TWO)["efficiency"].figure.axes
+    dots = {
+        (float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in axes.lines if len(line.get_xdata()) == 1
+    }
+    assert dots == {(4, 0), (3, 50)}
+    assert axes.get_xlabel() == "model calls per task, all roles and trials"
 
 
 def test_survival_is_the_share_that_reaches_a_score_and_falls_above_it():

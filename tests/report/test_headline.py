@@ -43,6 +43,25 @@ CASES = {
         ["Highest mean: sso", "No result, too few task types: sso - react-sso +29.00 points (2 units, 95% interval -"],
         ["beats", "uncertain"],
     ),
+    "two task types that agree": (
+        arm(R, [0, 10]) + arm(S, [20, 31]),
+        ["Undecided, as Holm's p is above 0.05: sso - react-sso +20.50 points (2 units, 95% interval +1"],
+        ["beats", "uncertain"],
+    ),
+    "more comparisons than task types can decide": (
+        arm("react", LOW[:6]) + arm("reflexion", HIGH[:6]) + arm("sso", LOW[:6]) + arm("rsso", LOW[:6]),
+        ["Undecided, as Holm's p is above 0.05: reflexion - react +51.17 points (6 units, 95% interval +"],
+        ["beats"],
+    ),
+    "one task type": (
+        [
+            record(name, "boil", index, [[score]])
+            for name, scores in ((R, LOW), (S, HIGH))
+            for index, score in enumerate(scores)
+        ],
+        ["Of one task type alone, so without a winner: sso - react-sso +50.88 points (8 units of one task type, 95%"],
+        ["beats", "uncertain"],
+    ),
     "several": (
         arm(R, LOW) + arm(S, HIGH) + arm("rsso", HIGH),
         ["Intervals are not corrected for the 3 comparisons"],

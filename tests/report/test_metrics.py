@@ -6,9 +6,17 @@ import pytest
 
 from rsso_dspy.records import Source, State, Step, Usage
 from rsso_dspy.report.analysis import analyze
-from rsso_dspy.report.metrics import FAILURES, REFLECTIONS, classify_failure, compute_arm_metrics, compute_learning
+from rsso_dspy.report.metrics import (
+    FAILURES,
+    REFLECTIONS,
+    ShownMemory,
+    classify_failure,
+    compute_arm_metrics,
+    compute_learning,
+)
 from rsso_dspy.report.tables import build_measures_table
 from tests.records import record
+from tests.report.paper_run import play_curve
 
 SCORES = {
     "a wrong end costs only the environment score": (
@@ -93,6 +101,33 @@ def test_pass_k_is_the_share_of_draws_of_k_trials_that_are_all_solved():
     assert [trial.all_solved for trial in found.success] == pytest.approx([3 / 9, 1 / 9, 0])
 
 
+FIGURE_2 = {
+    "reflexion": (["58.37", "69.24"], "+10.87"),
+    "sso": (["75.30", "76.63", "77.57", "78.09", "79.46"], "+1.33"),
+    "rsso": (["75.07", "84.49", "85.80", "87.55", "88.41"], "+9.42"),
+}
+"""Method to its means after 1, 2, ... trials and its gain from trial 1 to 2 (rSSO, section 5 and Figure 2)."""
+
+
+@pytest.mark.parametrize("method", FIGURE_2)
+def test_the_points_of_figure_2_have_its_means_and_its_gain_of_trial_2(method):
+    row = compute_arm_metrics(method, play_curve(method))
+    assert ([f"{mean:.2f}" for mean in row.best_of_t], f"{row.gain.mean:+.2f}") == FIGURE_2[method]
+
+
+def test_success_by_reflections_held_is_that_of_the_notes():
+    """Notes on Reflexion, analysis 3: 45 of 100 without a reflection, 15 of 22 with one, 6 of 8 with two, 2 of 4 with
+    three."""
+    units = [record("reflexion", "env", index, [[100]]) for index in range(45)]
+    units += [record("reflexion", "env", index, [[0]]) for index in range(45, 66)]
+    for count, (solved, trials) in {1: (15, 22), 2: (6, 8), 3: (2, 4)}.items():
+        for number in range(trials):
+            unit = record("reflexion", "env", 100 * count + number, [[0], [100 if number < solved else 0]])
+            first = replace(unit.trials[0], learnt={REFLECTIONS: {"written": count, "held": count}})
+            units.append(replace(unit, trials=(first, unit.trials[1])))
+    assert compute_learning(units).held == {0: (45, 100), 1: (15, 22), 2: (6, 8), 3: (2, 4)}
+
+
 def test_an_arm_tells_its_gain_of_trial_2_its_scaffold_and_the_reflections_of_a_unit():
     later = replace(UNITS[0].trials[0], learnt={REFLECTIONS: {"written": 1, "held": 1}})
     units = [replace(UNITS[0], trials=(later, *UNITS[0].trials[1:])), *UNITS[1:]]
@@ -100,6 +135,44 @@ def test_an_arm_tells_its_gain_of_trial_2_its_scaffold_and_the_reflections_of_a_
     assert (found.scaffold, found.gain.mean, found.learning.written) == ("flat", 90 / 4, 1 / 4)
     assert (found.gain.interval.low, found.gain.interval.clusters) == (0, 2)
     assert compute_arm_metrics("mine", [record("mine", "boil", 1, [[1]])]).gain is None
+
+
+def show(unit, *trials):
+    """The unit with what stood in the prompts of each of its trials: texts, and the ids recalled at each step."""
+    results = []
+    for result, (shown, recalled) in zip(unit.trials, trials, strict=True):
+        pairs = zip(result.trajectory.steps, recalled, strict=True)
+        steps = tuple(replace(step, recalled=ids) for step, ids in pairs)
+        results.append(replace(result, shown=shown, trajectory=replace(result.trajectory, steps=steps)))
+    return replace(unit, trials=tuple(results))
+
+
+def test_a_memory_is_shown_in_the_trials_and_steps_whose_prompts_had_its_text():
+    """Plans throughout a trial, skills at the steps that recall them, whatever else the prompt has."""
+    unit = record("rsso", "boil", 1, [[0, 10], [0, 10, 20], [0, 10]])
+    plans, skills = {REFLECTIONS: "Attempt 1: look."}, {"skills:s1,s2": "Boil it."}
+    played = show(
+        unit,
+        ({"action_templates": "look"}, [(), ()]),
+        (plans, [(), (), ()]),
+        (plans | skills, [(), ("s2",)]),
+    )
+    assert compute_arm_metrics("rsso", [played]).shown == (
+        ShownMemory("reflections", trials=2, later_trials=2, steps=5),
+        ShownMemory("skills", trials=1, later_trials=1, steps=1),
+    )
+
+
+def test_rules_are_shown_from_the_step_on_that_they_were_written_at():
+    unit = record("react+neural", "boil", 1, [[0, 10, 20, 30]])
+    played = show(unit, ({"constitution@3": "- Look.", "constitution@4": ""}, [()] * 4))
+    assert compute_arm_metrics("x", [played]).shown == (ShownMemory("constitution", 1, 0, 1),)
+
+
+def test_a_memory_that_no_prompt_had_is_counted_as_that_and_one_of_an_unknown_method_by_its_region():
+    assert compute_arm_metrics("sso", [record("sso", "boil", 1, [[0]])]).shown == (ShownMemory("skills", 0, 0, 0),)
+    mine = show(record("mine", "boil", 1, [[0]]), ({"diary": "Dear diary"}, [()]))
+    assert compute_arm_metrics("mine", [mine]).shown == (ShownMemory("diary", 1, 0, 1),)
 
 
 @pytest.mark.parametrize(

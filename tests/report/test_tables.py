@@ -4,6 +4,7 @@ import csv
 import re
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +16,11 @@ from rsso_dspy.report.published import load_data
 from rsso_dspy.report.sheets import build_sheet, print_parts, to_csv, to_latex, to_markdown
 from rsso_dspy.report.tables import build_tables, render_analysis
 from rsso_dspy.report.terminal import replace_controls
+from rsso_dspy.store.run_folder import Store
 from tests.records import record
+from tests.report.paper_run import BASELINE, REFLEXION, play_accuracies, play_reflexion, play_successes, play_table_2
 
+RECORDED = Path(__file__).parents[2] / "examples/recorded/babyai-2x2"
 UNEVEN = load_data("texts.toml")["notes"]["uneven"]
 ARM = "rsso+compiled-with-gepa-on-four-tasks"
 
@@ -121,6 +125,8 @@ CELLS = [
     (arms({name: [[score]] for name, score in FOUR.items()}), "differences", "rsso - sso - reflexion-sso + react-sso",
      "asks", "skills x reflections: no result", "finished: no result: too few task types to tell."),
     (ONE_TASK, "differences", "rsso - sso", "pairs", "3", "says nothing about other tasks"),
+    (ONE_TASK, "differences", "rsso - sso", "p", "n/a", "there is no p, and no winner"),
+    (ONE_TASK, "differences", "rsso - sso", "Holm", "n/a", "p corrected for no tests"),
 ]  # fmt: skip
 """Units, and of one of their tables: a row, a column, what stands there, and words of a note."""
 
@@ -179,11 +185,107 @@ def test_published_rows_are_marked_as_another_models():
     assert find_row(found["methods"], "published rsso")["Mean"].value == 88.41
     assert find_row(found["methods"], "published rsso")["macro"].text == "87.46"
     assert find_row(found["tasks"], "boil")["published rsso"].tone == "dim"
+    assert find_row(found["tasks"], "boil")["published reflexion - react"].text == "+36.4", (
+        "as printed, not 77.8 - 41.3"
+    )
     assert find_row(found["tasks"], "Overall")["published reflexion - react"].text == "+23.76"
     assert find_row(found["learning"], "published rsso")["best_of_2"].text == "84.49"
     assert find_row(found["learning"], "published rsso")["gain of trial 2"].text == "+9.42"
+    assert find_row(found["learning"], "published rsso")["trial-1"].text == "75.07*"
+    assert find_row(found["learning"], "published reflexion")["best_of_2"].text == "69.24*"
+    assert any("69.24 (reflexion, t = 2) is 58.37 + 10.87" in note for note in found["learning"].notes)
     for name in ("methods", "learning", "tasks"):
         assert any("another model" in note for note in found[name].notes)
+
+
+TABLE_2 = """
+    boil                   9  41.3   77.8  64.6   89.8  +25.2  +36.4
+    chemistry-mix          8  71.2   81.6  82.0   82.0    0.0  +10.4
+    identify-life-stages-1 5  61.6  100.0  95.4   82.0  -13.4  +38.4
+    lifespan-longest-lived 10 62.5   95.0  87.5  100.0  +12.5  +32.5
+    use-thermometer        10 86.8   96.1  97.3   99.1   +1.8   +9.3"""
+"""Rows of rSSO's Table 2: variants, means of ReAct, Reflexion, SSO and rSSO, and both differences."""
+
+
+def test_a_run_with_the_points_of_table_2_has_its_rows():
+    sheet = by_name(play_table_2())["tasks"]
+    names = ("task", "n", "react", "reflexion", "sso", "rsso", "rsso - sso", "reflexion - react")
+    rows = [[dict(zip(sheet.columns, row, strict=True))[name].text for name in names] for row in sheet.rows]
+    assert [line.split() for line in TABLE_2.strip().splitlines()] == [row for row in rows if row[0] in TABLE_2]
+    assert rows[-1] == ["Overall", "164", "58.37", "82.13", "79.46", "88.41", "+8.96", "+23.76"]
+
+
+def test_a_run_with_the_points_of_table_2_has_the_means_of_table_1():
+    sheet = by_name(play_table_2())["methods"]
+    rows = {row[0].text: dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows}
+    found = {name: (row["scaffold"].text, row["Mean"].text, row["Mean"].tone) for name, row in rows.items()}
+    assert found == {
+        "react": ("flat", "58.37", ""),
+        "reflexion": ("flat", "82.13", "second"),
+        "sso": ("sso", "79.46", ""),
+        "rsso": ("sso", "88.41", "best"),
+    }
+
+
+def test_success_of_each_trial_is_that_of_the_notes():
+    """Notes on Reflexion, metrics: 45, 67 and 85 of 134 environments."""
+    sheet = by_name(play_successes("reflexion", (45, 67, 85)))["success"]
+    names = ("trial", "solved", "additional", "fail", "accuracy")
+    rows = [[dict(zip(sheet.columns, row, strict=True))[name].text for name in names] for row in sheet.rows]
+    assert rows == [
+        ["1", "45", "45", "89", "33.6%"],
+        ["2", "67", "22", "67", "50.0%"],
+        ["3", "85", "18", "49", "63.4%"],
+    ]
+
+
+TYPES = {
+    "pick_and_place": (20, 24), "pick_clean_then_place": (25, 31), "pick_heat_then_place": (17, 23),
+    "pick_cool_then_place": (18, 21), "look_at_obj": (15, 18), "pick_two_obj": (13, 17),
+}  # fmt: skip
+"""The six task types of the notes on Reflexion, with environments solved and all of them, 134 together."""
+
+
+def test_success_is_counted_by_the_task_types_of_the_notes():
+    units = [unit for task, (solved, of) in TYPES.items() for unit in play_successes("reflexion", [solved], of, task)]
+    sheet = by_name(units)["tasks"]
+    found = {row[0].text: dict(zip(sheet.columns, row, strict=True))["reflexion solved"].text for row in sheet.rows}
+    assert found == {task: f"{solved}/{of}" for task, (solved, of) in TYPES.items()} | {"Overall": "108/134"}
+
+
+def test_trials_to_75_percent_are_those_of_the_notes():
+    """Notes on Reflexion, table: never without a memory, "5-6" with reflections. After the fifth 100 of 134 are solved,
+    which the notes round to 0.75."""
+    sheet = by_name([*play_accuracies("react", BASELINE), *play_accuracies("reflexion", REFLEXION)])["learning"]
+    assert [find_row(sheet, arm)["to 75%"].text for arm in ("react", "reflexion")] == ["never", "6"]
+
+
+def test_the_papers_react_is_trial_1_of_reflexion_and_has_a_row_beside_it():
+    """rSSO, note of Table 1: 58.37 is the mean of the first trials of the Reflexion run, which ends at 82.13."""
+    (sheet, *_) = build_tables(analyze(play_reflexion()), with_paper=True)
+    rows = [find_row(sheet, name) for name in ("reflexion", "trial 1 of reflexion", "published react")]
+    assert [row["Mean"].text for row in rows] == ["82.13", "58.37", "58.37"]
+    assert any(note.startswith("trial 1 of reflexion is what the paper prints as react") for note in sheet.notes)
+    assert "trial 1 of reflexion" not in to_csv(by_name(play_reflexion())["methods"]), "with the published rows alone"
+
+
+def test_a_memory_that_was_hardly_shown_is_named_with_its_counts():
+    """In the recorded run a skill stood in a prompt in 1 of 97 trials of sso, and in 2 of 102 of rsso."""
+    units = [unit for unit in Store(RECORDED, read_only=True).units() if unit.arm in ("sso", "rsso")]
+    sheet = by_name(units)["shown"]
+    assert [[cell.text for cell in row] for row in sheet.rows] == [
+        ["sso", "skills", "1/97", "1/41", "5/981"],
+        ["rsso", "reflections", "46/102", "46/46", "581/1141"],
+        ["rsso", "skills", "2/102", "2/46", "31/1141"],
+    ]
+    assert "skills of sso, skills of rsso." in sheet.notes[-1]
+
+
+def test_a_run_of_other_tasks_has_no_columns_of_published_tasks():
+    (sheet,) = (
+        sheet for sheet in build_tables(analyze([record("rsso", "GoToDoor", 1, [[10]])]), True) if sheet.name == "tasks"
+    )
+    assert not [column for column in sheet.columns if column.startswith("published")]
 
 
 def test_best_and_second_best_are_marked_where_means_can_be_compared():
