@@ -9,19 +9,17 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 
 # What `make demo` shows: a recorded run of a language model, and two parts that the embedded player plays by its rules.
 # Neither method holds skills, so no embedder is asked for anything.
+DEMO     := examples/recorded/babyai-demo
 RECORDED := examples/recorded/babyai-2x2
-HELPED   := OpenRedBlueDoorsDebug::1234,OpenRedBlueDoorsDebug::1235,OpenRedBlueDoorsDebug::1236,OpenRedBlueDoorsDebug::1237
-MISLED   := OpenDoorLoc::1234,OpenDoorLoc::1235,OpenDoorLoc::1236,OpenDoorLoc::1237
 RULES    := --protocol adapt/4 --set protocol.trials=3 --set protocol.steps=20
 
 .PHONY: demo test lint docs install install-demo clean
 
 demo: install-demo
-	@echo "1 of 3: a small language model on held-out variants, replayed from its log without the model: a level where its"
-	@echo "reflections helped, and one where they misled; then what all 14 levels show"
+	@echo "1 of 3: a small language model on eight held-out variants of two levels, equal retries and reflections, replayed"
+	@echo "from its log without the model; then what a larger run shows, of 14 levels under earlier prompts"
 	@mkdir -p runs/demo
-	$(RSSO) run --replay $(RECORDED) --config $(RECORDED).toml --methods react,reflexion \
-	  --variants $(HELPED),$(MISLED) --out runs/demo/replayed > runs/demo/replayed.txt
+	$(RSSO) run --replay $(DEMO) --config $(DEMO).toml --out runs/demo/replayed > runs/demo/replayed.txt
 	@$(RSSO) report runs/demo/replayed | sed -n '/^By task type/,/^Overall/p'
 	$(RSSO) report $(RECORDED) --against react --html runs/demo/report.html > runs/demo/report.txt
 	@awk -v RS= 'END { print }' runs/demo/report.txt
