@@ -29,13 +29,18 @@ def alfworld() -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("ALFWORLD_DATA", raising=False)
         if not is_installed:
+            forget_alfworld()  # an import that failed leaves parts, which a new package would not hold
             read_version = metadata.version
             patch.setattr(metadata, "version", lambda name: "0.4.2" if name == "alfworld" else read_version(name))
         yield import_module(ALFWORLD)
     if not is_installed:
-        for name in [name for name in sys.modules if name.startswith(ALFWORLD)]:
-            del sys.modules[name]
-        delattr(sys.modules["rsso_dspy.environments"], "alfworld")
+        forget_alfworld()
+
+
+def forget_alfworld() -> None:
+    for name in [name for name in sys.modules if name.startswith(ALFWORLD)]:
+        del sys.modules[name]
+    vars(sys.modules["rsso_dspy.environments"]).pop("alfworld", None)
 
 
 # OmniReflect, section 3.1: the splits.
@@ -193,7 +198,7 @@ def test_a_trial_succeeds_where_the_game_is_won_and_fails_after_49_actions(alfwo
     game.parent.mkdir(parents=True)
     game.write_text(json.dumps(dict.fromkeys(alfworld.tasks.PARTS, "x")))
     monkeypatch.setattr(alfworld.environment, "WORKER", worker)
-    rules = resolve_protocol(load_config(overrides=["protocol.preset=reflexion/2"])).rules
+    rules = resolve_protocol(load_config(overrides=["protocol.preset=reflexion/3"])).rules
     environment = alfworld.AlfWorld(str(tmp_path))
     try:
         environment.reset(alfworld.BENCHMARK.tasks.variant("pick_and_place_simple", 0))

@@ -13,7 +13,8 @@ TRAINING = "Unlock::26"
 FAST = ("--benchmark", "babyai", "--set", "embedder.model=lexical", "--set", "protocol.steps=4")
 RETRIEVAL = ("--set", 'memory.reflections.improvements=["retrieval"]')
 COMPILE = ("compile", *FAST, "--method", "reflexion", "--tasks", "Unlock", "--calib", "1-per-task")
-BUILD = ("constitution", "build", *FAST, "--tasks", "Unlock", "--calib", "1-per-task", "--writer", "neuro-symbolic")
+BUILD = ("constitution", "build", *FAST, "--set", "protocol.steps=12", "--tasks", "GoToDoor,Pickup,Open")
+BUILD += ("--calib", "1-per-task", "--writer", "neuro-symbolic")
 
 
 def read(text: str) -> str:
