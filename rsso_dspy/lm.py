@@ -67,6 +67,7 @@ from rsso_dspy.replies import (
     tell_http_bodies,
     tell_native_bodies,
 )
+from rsso_dspy.signatures.wrapped import WrappedAdapter
 
 T = TypeVar("T")
 
@@ -708,18 +709,8 @@ def make_logged(lm: dspy.BaseLM) -> dspy.BaseLM:
     return logged
 
 
-class Listening:
+class Listening(WrappedAdapter):
     """An adapter that lets a logged copy of the model answer that DSPy has chosen."""
-
-    def __init__(self, adapter: dspy.Adapter):
-        self.adapter = adapter
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "adapter":  # while it is unpickled
-            raise AttributeError(name)
-        return getattr(self.adapter, name)
-
-    __class__: Any = property(lambda self: type(self.adapter))  # streaming knows adapters by their class
 
     def __call__(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> Any:
         return make_encodable(self.adapter(make_logged(lm), *asked, **named))

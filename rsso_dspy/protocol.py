@@ -27,6 +27,8 @@ from rsso_dspy.memory.reflections import ReflectionSettings
 from rsso_dspy.memory.skill_windows import SkillSettings
 from rsso_dspy.programs.runtime import TrialRules, choose_retry_temperature
 from rsso_dspy.records import Variant
+from rsso_dspy.signatures.actor import THOUGHT_ON_PLANS
+from rsso_dspy.signatures.layouts import ARRANGEMENTS
 from rsso_dspy.version import __version__
 
 GOLD_FACTOR = 1.5  # steps per trial = floor(1.5 x gold length) (rSSO, section 4)
@@ -297,11 +299,12 @@ def _describe_origin(config: Config, protocol: NamedProtocol) -> dict[str, str]:
 
 
 def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
-    """Hash the prompts of the zero-shot programs into 12 hexadecimal digits: instructions and fields, the benchmark's
-    action templates and its examples for the reflector. The fingerprint of each arm's program covers the other
-    writers."""
+    """Hash the prompts of the zero-shot programs into 12 hexadecimal digits: instructions and fields, how layouts arrange
+    them, the benchmark's action templates and its examples for the reflector. The fingerprint of each arm's program covers
+    the other writers."""
     texts = [of.hints.about, *(of.action_templates.get(name, "") for name in dict.fromkeys(("sso", interface)))]
     texts += [str(sorted(example.items())) for example in of.hints.reflections()]
+    texts += [THOUGHT_ON_PLANS, *(f"{name} {arrangement}" for name, arrangement in ARRANGEMENTS.items())]
     for name in sorted({*signatures.__all__} - {"DistillReflections", "ErrorRule"}):
         signature = getattr(signatures, name)
         fields = [(key, str(each.annotation), each.json_schema_extra["desc"]) for key, each in signature.fields.items()]

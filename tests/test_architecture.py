@@ -39,7 +39,7 @@ ALLOWED = {
     "config": GROUND | {"environments"},
     "programs": GROUND | {"regions", "signatures", "memory", "environments"},
     "offline": {"environments", "regions", "signatures"},
-    "lm": GROUND | {"config", "adapter", "offline"},
+    "lm": GROUND | {"config", "adapter", "offline", "signatures"},
     "embed": GROUND | {"config", "lm"},
     "report": GROUND | {"pricing", "programs"},
     "store": GROUND | {"config", "memory", "environments", "programs"},

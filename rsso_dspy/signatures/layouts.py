@@ -19,6 +19,7 @@ import dspy
 from rsso_dspy.regions import HISTORY, REGIONS
 from rsso_dspy.signatures.actor import THOUGHT, THOUGHT_ON_PLANS
 from rsso_dspy.signatures.texts import read_description, show_field
+from rsso_dspy.signatures.wrapped import WrappedAdapter
 
 Signature = Any  # a class of `dspy.Signature`
 Fields = dict[str, Any]
@@ -89,14 +90,19 @@ SSO_RELEASE = Arrangement(  # all but the states in the system message, memories
 )
 
 
+ARRANGEMENTS = {  # by layout and scaffold
+    ("conversation", "flat"): CONVERSATION,
+    ("conversation", "sso"): CONVERSATION,
+    ("paper", "flat"): PAPER,
+    ("paper", "sso"): PAPER,
+    ("released", "flat"): REFLEXION_RELEASE,
+    ("released", "sso"): SSO_RELEASE,
+}
+
+
 def find_arrangement(layout: str, scaffold: str, in_system: Sequence[str] = ()) -> Arrangement:
     """Return the arrangement of a layout in a scaffold. `in_system`: more fields that stand in the system message."""
-    if layout == "conversation":
-        arrangement = CONVERSATION
-    elif layout == "paper":
-        arrangement = PAPER
-    else:
-        arrangement = REFLEXION_RELEASE if scaffold == "flat" else SSO_RELEASE
+    arrangement = ARRANGEMENTS[layout, scaffold]
     return replace(arrangement, in_system=(*arrangement.in_system, *in_system))
 
 
@@ -189,19 +195,12 @@ def render_history(history: dspy.History | None) -> str:
     )
 
 
-class ArrangingAdapter:
+class ArrangingAdapter(WrappedAdapter):
     """An adapter that hands another one the fields of the actor as a layout arranges them."""
 
     def __init__(self, adapter: Any, arrangement: Arrangement):
-        self.adapter = adapter
+        WrappedAdapter.__init__(self, adapter)
         self.arrangement = arrangement
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("adapter", "arrangement"):  # while it is unpickled
-            raise AttributeError(name)
-        return getattr(self.adapter, name)
-
-    __class__: Any = property(lambda self: type(self.adapter))  # streaming knows adapters by their class
 
     def __call__(
         self, lm: dspy.BaseLM, lm_kwargs: Fields, signature: Signature, demos: list[Fields], inputs: Fields
