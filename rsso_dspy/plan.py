@@ -253,11 +253,12 @@ def select_shard(plan: Plan, shard: Shard | None) -> Plan:
 # What it costs at most.
 
 TOKENS_PER_CALL: Mapping[str, tuple[int, int]] = {
-    "actor": (2760, 145), "reflector": (3040, 185), "verbalizer": (790, 35), "advisor": (4200, 65),
+    "actor": (4500, 80), "reflector": (3270, 110), "verbalizer": (500, 20), "advisor": (2170, 30),
     "proposer": (4000, 250),
 }  # fmt: skip
-"""Role to input and output tokens of an average call: means of 324 units of the offline player on the default
-benchmark (nine methods, 36 units each, protocol adapt/3-cap60). Those of the proposer are assumed."""
+"""Role to input and output tokens of an average call: means of 90 units of the offline player on the default benchmark
+(react, reflexion, sso, rsso and omnireflect-neural, a variant of each task type, protocol adapt/4-cap60). Those of the
+proposer are assumed."""
 
 SECONDS_PER_CALL = 3.0  # assumed: a small model on two cores took 1.4 s an answer to short prompts, 5 s to long ones
 LARGE_DOLLARS, LARGE_TOKENS, LARGE_HOURS = 10.0, 1_000_000, 10.0  # what nobody starts by mistake costs at most

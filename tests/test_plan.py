@@ -2,10 +2,12 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from rsso_dspy.config import load_config
+from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.plan import (
     TOKENS_PER_CALL,
@@ -19,9 +21,10 @@ from rsso_dspy.plan import (
 from rsso_dspy.pricing import Price
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.protocol import PRESETS, apply_decoding, resolve_protocol
+from rsso_dspy.protocol import PRESETS, apply_decoding, hash_prompts, resolve_protocol
 from rsso_dspy.records import Variant
 from rsso_dspy.sessions import session
+from rsso_dspy.signatures.layouts import ARRANGEMENTS, PAPER
 from rsso_dspy.store.run_folder import Arm
 
 VARIANTS_OF_TABLE_2 = {
@@ -223,13 +226,20 @@ def test_solved_examples_are_training_variants_that_were_won_in_the_form_that_is
             assert not any(start in text for text in env.solved_examples), "no variant sees its own solution"
 
 
+def test_the_hash_of_prompts_knows_how_layouts_arrange_them(monkeypatch):
+    before = hash_prompts(get_benchmark())
+    moved = replace(PAPER, order=PAPER.order[::-1])
+    monkeypatch.setitem(ARRANGEMENTS, ("paper", "sso"), moved)
+    assert hash_prompts(get_benchmark()) != before, "a run would go on under other prompts without a word"
+
+
 def test_a_call_takes_the_assumed_tokens_and_dollars_follow_the_price_of_each_role():
     assert TOKENS_PER_CALL.keys() == {"actor", "reflector", "verbalizer", "advisor", "proposer"}
-    assert Forecast({"actor": 2, "teacher-actor": 1, "advisor": 3}).tokens == (3 * 2760 + 3 * 4200, 3 * 145 + 3 * 65)
+    assert Forecast({"actor": 2, "teacher-actor": 1, "advisor": 3}).tokens == (3 * 4500 + 3 * 2170, 3 * 80 + 3 * 30)
     most = Forecast({"actor": 2, "reflector": 1})
     prices = {"a": Price(1e6, 2e6, 1.0, 1.0), "b": Price(1e7, 2e7, 1.0, 1.0)}
     models = {"actor": "a", "reflector": "b"}
     dollars = price_forecast(most, models, prices.get)
-    assert dollars == pytest.approx(1e6 * (2 * 2760 + 2 * 2 * 145 + 10 * 3040 + 20 * 185))
+    assert dollars == pytest.approx(1e6 * (2 * 4500 + 2 * 2 * 80 + 10 * 3270 + 20 * 110))
     assert price_forecast(most, {**models, "reflector": "unknown"}, prices.get) is None
     assert price_forecast(Forecast({}), models, prices.get) == 0

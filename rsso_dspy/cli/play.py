@@ -44,10 +44,17 @@ from rsso_dspy.optimize.compile import CompileRequest, compile_agent, describe_p
 from rsso_dspy.optimize.constitution import ConstitutionBuild, itemize_build_costs
 from rsso_dspy.optimize.program_file import Compiled, load_programs
 from rsso_dspy.optimize.rollouts import RolloutFinished, RolloutLogs
-from rsso_dspy.plan import TEACHING, Forecast, forecast_calls, list_large_costs, price_forecast
+from rsso_dspy.plan import (
+    TEACHING,
+    Forecast,
+    describe_zero_shot_reflector,
+    forecast_calls,
+    list_large_costs,
+    price_forecast,
+)
 from rsso_dspy.pricing import format_dollars, format_tokens, make_price_lookup, sum_amounts
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol import NamedProtocol
+from rsso_dspy.protocol import NamedProtocol, make_reflection_settings
 from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Usage
 from rsso_dspy.report.terminal import replace_controls
 from rsso_dspy.runs import Engine, Run, get_engine, plan_run
@@ -357,7 +364,7 @@ def _describe_forecast(forecast: Forecast, dollars: float | None) -> str:
     sent, answered = map(format_tokens, forecast.tokens)
     per_role = ", ".join(f"{role} {count:,}" for role, count in forecast.calls.items())
     return (
-        f"at most {forecast.total_calls:,} model calls ({per_role}) if every answer can be parsed; "
+        f"at most {forecast.total_calls:,} model calls ({per_role}) if no answer has to be asked for again; "
         f"about {sent} tokens in and {answered} out if every trial uses all its steps"
         + (f", {format_dollars(dollars)} uncached" if dollars else ", unpriced" if dollars is None else "")
     )
@@ -396,6 +403,8 @@ def compile_and_print(
             check_backend(teacher.backend, lambda *_: "--teacher")
     notes = [*request.notes, *describe_power(request)]
     notes += [source.describe_unknown() for source in experience if source.unknown]
+    if zero_shot := describe_zero_shot_reflector([request.method], make_reflection_settings(config), config):
+        notes.append(zero_shot)
     if teacher:
         asked = "" if teacher.backend else "; no model is asked for that"
         notes.insert(0, f"{teacher.model} plays the train variants{asked}")
