@@ -58,7 +58,7 @@ def read_attempts(benchmark: str) -> list[Attempt]:
     return [Attempt(**row) for row in read_toml(SOURCE)[benchmark]]
 
 
-def play(variant: str, actions: Sequence[str], live: Session) -> tuple[Trajectory, str]:
+def play_actions(variant: str, actions: Sequence[str], live: Session) -> tuple[Trajectory, str]:
     """Play these actions as one trial; return it with its transcript, as a reflector reads it."""
     player = dspy.LM("script/actions", engine=GoldPlayer(actions), cache=False)
     runtime = replace(live.runtime, lm=lambda *_: player, budget=lambda _: len(actions))
@@ -73,7 +73,7 @@ def play_examples(benchmark: str) -> list[Example]:
     examples = []
     with session(load_config(overrides=(f"benchmark={benchmark}", *SETTINGS))) as live:
         for attempt in read_attempts(benchmark):
-            trajectory, transcript = play(attempt.variant, attempt.failed, live)
+            trajectory, transcript = play_actions(attempt.variant, attempt.failed, live)
             if trajectory.variant.split != "dev" or trajectory.solved:
                 raise ValueError(f"{attempt.variant} is of the split {trajectory.variant.split}, or was solved")
             told = (trajectory.task, transcript, tell_outcome(trajectory))

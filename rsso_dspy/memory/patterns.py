@@ -23,7 +23,7 @@ class Pattern:
 class PatternMemory:
     patterns: list[Pattern] = field(default_factory=list)  # oldest first
 
-    def add(self, text: str, variant: str, is_success: bool) -> bool:
+    def add_pattern(self, text: str, variant: str, is_success: bool) -> bool:
         """Keep a pattern; returns whether there is one that is new."""
         line = " ".join(text.split())[:MOST_CHARACTERS]
         pattern = Pattern(line, variant, is_success)
@@ -36,7 +36,7 @@ class PatternMemory:
         self.patterns.append(pattern)
         return True
 
-    def show(self, variant: str) -> str:
+    def describe_for(self, variant: str) -> str:
         """Return what a variant reads: the patterns of its task type that others wrote; an empty text for none."""
         task_type = variant.partition("::")[0]
         readable = [pattern for pattern in self.patterns if pattern.task_type == task_type]

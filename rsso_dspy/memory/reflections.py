@@ -191,7 +191,7 @@ class ReflectionMemory(Memory):
         """The long-term part, plans of other variants, and every own plan under the number of its trial."""
         of_itself = self.settings.is_passed_on and self._variant in self._long_term.learnt_on
         rows = [("", self._long_term.text)] if self._long_term.text and not of_itself else []
-        if patterns := self._patterns.show(self._variant):
+        if patterns := self._patterns.describe_for(self._variant):
             rows.append(("patterns", patterns))
         for reflection in [*self._select_others(), *self._list_shown()]:
             is_own = reflection.variant == self._variant
@@ -230,7 +230,7 @@ class ReflectionMemory(Memory):
             return
         if settings.has("across-tasks"):
             pattern = plan if trajectory.solved else str(said.get("pattern") or "")
-            counts["patterns"] += self._patterns.add(pattern, trajectory.variant.key, trajectory.solved)
+            counts["patterns"] += self._patterns.add_pattern(pattern, trajectory.variant.key, trajectory.solved)
         if trajectory.solved and not settings.successes:
             return
         if settings.has("novelty"):

@@ -204,11 +204,11 @@ def test_across_tasks_never_shows_a_variant_what_was_written_on_it():
 def test_of_patterns_the_newest_five_of_a_kind_and_task_type_are_kept_each_once():
     patterns = PatternMemory()
     for number in range(7):
-        assert patterns.add(f"Look {number}.", "boil::1", is_success=False)
-        assert not patterns.add(f"Look {number}.", "boil::1", is_success=False)
-    assert patterns.add("Heat it.", "boil::1", is_success=True)
+        assert patterns.add_pattern(f"Look {number}.", "boil::1", is_success=False)
+        assert not patterns.add_pattern(f"Look {number}.", "boil::1", is_success=False)
+    assert patterns.add_pattern("Heat it.", "boil::1", is_success=True)
     assert [pattern.text for pattern in patterns.patterns] == [*(f"Look {n}." for n in range(2, 7)), "Heat it."]
-    assert not patterns.add("None.", "boil::2", is_success=False)
+    assert not patterns.add_pattern("None.", "boil::2", is_success=False)
     assert PatternMemory.load(patterns.dump()) == patterns
 
 
@@ -421,3 +421,18 @@ def test_the_actor_reads_the_plan_alone(live):
     with acting(live, lambda role, *rest: lm(role, *rest) if role == "actor" else model(reflector)):
         result = Agent("reflexion")(variant=REWARDED, trials=2)
     assert result.trials[1].shown["plans_from_past_attempts"] == "Attempt 1 at this task: Sit."
+
+
+@pytest.mark.parametrize("interface", ["sso", "complete"])
+def test_the_reflectors_transcript_shows_what_was_in_sight(live, interface):
+    """rSSO 2.3: it reads the whole trajectory, so also what a room held; under either interface."""
+    lm, reflector = walks(live)[0], Engine(lambda _: says(mistakes="It walked.", plan="Sit."))
+    models = lambda role, *rest: lm(role, *rest) if role == "actor" else model(reflector)  # noqa: E731
+    with acting(live, models, rules=TrialRules(2, interface=interface)):
+        result = Agent("reflexion")(variant=REWARDED)
+    first = result.trials[0].trajectory
+    moved = next(step for step in first.steps if step.action.startswith("teleport"))
+    things = [line.strip() for line in moved.state.look.splitlines() if line.startswith("\t")]
+    transcript = reflector.prompts[0].rpartition("Transcript")[2]
+    assert len(things) > 3
+    assert all(thing in transcript for thing in things)
