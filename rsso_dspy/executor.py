@@ -27,7 +27,8 @@ from rsso_dspy.errors import (
     UnreadableAnswers,
     UsageError,
 )
-from rsso_dspy.lm import Backend, lookup_recorded_policy
+from rsso_dspy.failures import lookup_recorded_policy
+from rsso_dspy.lm import Backend
 from rsso_dspy.memory.reflections import pass_on_reflections
 from rsso_dspy.memory_files import NOTHING_CARRIED, InitialMemories, count_entries, describe_sources, sources_of
 from rsso_dspy.plan import Plan, forecast_calls

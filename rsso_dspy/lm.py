@@ -16,7 +16,6 @@ import json
 import logging
 import os
 import random
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -26,30 +25,22 @@ from dataclasses import replace
 from importlib import import_module
 from math import inf
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import dspy
 from dspy.utils import exceptions
 from dspy.utils.callback import with_callbacks
-from dspy.utils.exceptions import LMError, LMInvalidRequestError, LMRateLimitError, LMTimeoutError, LMTransportError
+from dspy.utils.exceptions import LMError, LMRateLimitError, LMTimeoutError
 
 from rsso_dspy.adapter import ChatAdapter, JSONAdapter
 from rsso_dspy.calls import Call, Place, make_plain
 from rsso_dspy.config import EMBEDDED, BackendConfig, Role, RoleOverride
-from rsso_dspy.errors import (
-    BackendFailure,
-    BackendUnreachable,
-    ConfigError,
-    MissingKey,
-    Stopped,
-    UsageError,
-    find_shortage,
-    list_causes,
-)
+from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey, Stopped, UsageError, list_causes
+from rsso_dspy.failures import dump_error, explain_missing_answer, lookup_policy, normalize_error, restore_error
 from rsso_dspy.playing import get_playing
-from rsso_dspy.records import Failure, drop_unreadable_counts, read_usage
+from rsso_dspy.records import drop_unreadable_counts, read_usage
 from rsso_dspy.redact import (
     is_location,
     is_secret_name,
@@ -60,8 +51,12 @@ from rsso_dspy.redact import (
     watch_variable,
 )
 from rsso_dspy.replies import (
+    ErrorResponse,
+    MissingAnswer,
     drop_unreadable_usage,
     find_missing_answer,
+    join_parts,
+    list_endings,
     make_encodable,
     make_writable,
     tell_http_bodies,
@@ -254,7 +249,7 @@ def watch_clients() -> None:
 
 @functools.cache
 def _watch_clients() -> None:
-    tell_native_bodies(_take_body)
+    tell_native_bodies(_take_body, _take_error)
 
     client: Any = import_module("dspy.clients.lm")
     get_litellm = client._get_litellm
@@ -288,13 +283,13 @@ def _prepare_litellm() -> Any:
 
     def create_watched_client(handler: Any) -> Any:
         client = create_handler_client(handler)
-        tell_http_bodies(client, _take_body)
+        tell_http_bodies(client, _take_body, _take_error)
         return client
 
     def create_without_redirects() -> Any:
         client = create_client()
         client.follow_redirects = False
-        tell_http_bodies(client, _take_body)
+        tell_http_bodies(client, _take_body, _take_error)
         return client
 
     handler.create_client = create_watched_client
@@ -308,115 +303,14 @@ def _take_body(body: Any) -> Any:
     if not isinstance(tracker, RequestTracker):
         return body
     tracker.bodies.append(body)
-    return drop_unreadable_usage(body) if isinstance(body, Mapping) else {}
+    return drop_unreadable_usage(join_parts(body)) if isinstance(body, Mapping) else {}
 
 
-# Failures.
-
-Policy = Literal["retry", "suspect", "fail", "stop"]
-
-POLICIES: dict[type[Exception], Policy] = {
-    LMRateLimitError: "retry",  # 429
-    exceptions.LMServerError: "retry",  # 5xx, overloaded
-    LMTimeoutError: "retry",
-    LMTransportError: "retry",  # refused, reset or dropped connection
-    exceptions.LMLockTimeoutError: "retry",
-    exceptions.LMAuthError: "stop",  # 401, 403
-    exceptions.LMBillingError: "stop",  # 402, no credit
-    exceptions.LMConfigurationError: "stop",
-    exceptions.LMUnsupportedModelError: "stop",  # 404, model not found
-    exceptions.LMUnsupportedFeatureError: "stop",
-    MissingKey: "stop",
-    LMInvalidRequestError: "fail",  # 400: context overflow, refused content
-    LMError: "suspect",  # anything else, also a response of unknown form
-    BackendFailure: "suspect",
-}
-"""Error to policy; a subclass that is not listed has the policy of its nearest base class.
-
-    retry      temporary: the request is repeated after a wait; after the last attempt the trial is an error
-    suspect    the trial is an error, and the backend may be down
-    fail       the trial is an error because of this request; other requests may succeed
-    stop       the error would affect every unit: the run stops at once
-"""
-
-NO_CREDIT = ("insufficient_quota", "exceeded_current_quota", "credit balance is too low")  # of an empty account
-REFUSED_SETTING = ("unsupported_value", "unsupported_parameter")  # codes of settings that a model does not take
-
-
-def classify(error: LMError) -> type[LMError]:
-    """Return the class of an error, or a narrower one by its message or status. A missing model or path, an empty
-    account and an unsupported setting affect every request, however the provider reports them."""
-    said = f"{error.provider_code} {error.message}".lower()
-    if isinstance(error, LMInvalidRequestError | LMRateLimitError) and any(words in said for words in NO_CREDIT):
-        return exceptions.LMBillingError
-    if isinstance(error, LMInvalidRequestError):
-        setting = error.message.lstrip("`").startswith(("temperature", "max_tokens:"))
-        if error.status == 404:
-            return exceptions.LMUnsupportedModelError
-        if setting or error.provider_code in REFUSED_SETTING:
-            return exceptions.LMUnsupportedFeatureError
-    if isinstance(error, LMTransportError) and "timed out" in said:
-        return LMTimeoutError
-    return type(error)
-
-
-def lookup_policy(error: type[BaseException]) -> Policy | None:
-    """Return the policy of an error; None if the error does not come from the model's side."""
-    return next((POLICIES[kind] for kind in error.__mro__ if kind in POLICIES), None)
-
-
-def lookup_recorded_policy(failure: Failure | None) -> Policy | None:
-    """Return the policy of a recorded failure; None if it did not come from the model's side."""
-    own = {kind.__name__: kind for kind in (BackendFailure, MissingKey, BackendUnreachable)}
-    kind = own.get(failure.kind) or getattr(exceptions, failure.kind, None) if failure else None
-    return lookup_policy(kind) if isinstance(kind, type) else None
-
-
-ERROR_FIELDS = ("model", "provider", "provider_code", "status", "request_id", "retry_after")  # kept besides the message
-ADVICE = re.compile(r"\n\n +(?:credential came from|To fix):.*", re.S)
-"""Advice that DSPy's client appends to a provider's message, about settings that do not exist here."""
-
-
-def normalize_error(error: LMError) -> Exception:
-    """Return the error with its narrower class and only the provider's message, without keys, which providers quote. A
-    shortage on this machine is returned as itself: it is not the provider's fault, and retrying does not help."""
-    if shortage := find_shortage(error):
-        return shortage
-    known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
-    for below in list_causes(error) if known["retry_after"] is None else ():
-        with suppress(ValueError):  # LiteLLM keeps the headers in a cause of the error
-            asked = (getattr(below, "litellm_response_headers", None) or {}).get("retry-after", "")
-            known["retry_after"] = max(0.0, float(asked))
-            break
-    known = make_writable(known)
-    return classify(error)(message=redact(make_writable(ADVICE.sub("", error.message))), **known)
-
-
-LASTING = (LMRateLimitError, exceptions.ContextWindowExceededError)
-"""Errors that keep their class although they come with a status of 200: their code says what they are."""
-
-
-def explain_missing_answer(error: LMError | None, words: str, model: str) -> LMError:
-    """Return the error of a response that holds no answer but these words: that of a server, which is retried, unless
-    the client knows from a code in it that it is another."""
-    message = f"the server sent no answer: {words}"
-    if error is None or not (lookup_policy(classify(error)) == "stop" or isinstance(error, LASTING)):
-        return exceptions.LMServerError(message=message, model=model)
-    if words not in error.message:
-        error.message = message
-    return error
-
-
-def dump_error(error: LMError) -> dict[str, Any]:
-    known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
-    return {"kind": type(error).__name__, "message": error.message, **known}
-
-
-def restore_error(record: Mapping[str, Any]) -> LMError:
-    kind = getattr(exceptions, str(record.get("kind")), LMError)
-    kind = kind if isinstance(kind, type) and issubclass(kind, LMError) else LMError
-    fields = {name: value for name, value in record.items() if name not in ("kind", "message") and value is not None}
-    return kind(message=str(record.get("message")), **fields)
+def _take_error(response: ErrorResponse) -> None:
+    """Hand an error of a server to the tracker of its request."""
+    tracker = dspy.settings.get("usage_tracker")
+    if isinstance(tracker, RequestTracker):
+        tracker.error_response = response
 
 
 # Retries.
@@ -487,6 +381,7 @@ class RequestTracker:
     def __init__(self) -> None:
         self.usage: list[dict[str, Any]] = []
         self.bodies: list[Any] = []  # of the responses, as the server sent them
+        self.error_response: ErrorResponse | None = None  # the last one
         self.name = ""  # of the model, as the server reported it
         self.changed = ""  # decoding settings that the client omitted or changed, in words
         self.cut = False  # whether the server reported that it truncated the answer
@@ -495,23 +390,35 @@ class RequestTracker:
     def add_usage(self, _model: str, usage: dict[str, Any]) -> None:
         self.usage.append(make_writable(drop_unreadable_counts(usage)))
 
-    def find_missing_answer(self, answer: Any) -> str | None:
-        """Return what the server says in place of an answer; None if it sent one, or no body is known."""
+    @property
+    def ending(self) -> str:
+        """Why the answer ended, in the provider's word; empty where it did not say so."""
+        endings = [ending for body in self.bodies for ending in list_endings(body)]
+        return make_writable(endings[-1])[:LONGEST_NAME] if endings else ""
+
+    def find_missing_answer(self, answer: Any) -> MissingAnswer | None:
+        """Return why the server sent no answer; None if it sent one, or no body is known."""
         is_empty = not any(_holds_text(text) for text in answer or ())
         for body in self.bodies:
-            words = find_missing_answer(body, is_empty)
-            if words is not None:
-                return words
-        return "no choice in the response" if answer == [] else None
+            missing = find_missing_answer(body, is_empty)
+            if missing is not None:
+                return missing
+        return MissingAnswer("no choice in the response") if answer == [] else None
 
     def list_paid_usage(self) -> list[dict[str, Any]]:
         """Return what a request without an answer has cost: what was reported, or what its bodies say of an answer that
         the client could not read."""
         if not self.usage:
-            answers = [body for body in self.bodies if find_missing_answer(body) is None]
+            answers = [body for body in self.bodies if _holds_paid_answer(body)]
             return [make_writable(drop_unreadable_counts(body.get("usage"))) for body in answers]
         reported = [(usage, read_usage(usage)) for usage in self.usage]
         return [usage for usage, counts in reported if counts.input or counts.output]
+
+
+def _holds_paid_answer(body: Any) -> bool:
+    """Whether a body holds an answer that is billed: one of the model, also where a filter withheld it."""
+    missing = find_missing_answer(body)
+    return missing is None or missing.is_filtered
 
 
 def _holds_text(text: Any) -> bool:
@@ -578,14 +485,23 @@ class Logged:
         try:
             answer = make_writable(self._ask(tracker, prompt, messages, kwargs))
         except LMError as error:
-            failure = normalize_error(error)
+            has_system = any(message.get("role") == "system" for message in messages or ())
+            failure = normalize_error(error, tracker.error_response, self.model, has_system)
         else:
             answer, is_overlong = _drop_overlong_texts(answer)
             longest = settings.get("max_tokens") or settings.get("max_completion_tokens") or inf
             is_cut = is_overlong or tracker.cut or any(read_usage(usage).output >= longest for usage in tracker.usage)
             if calls is not None:
                 seconds = round(time.perf_counter() - begun, 3)
-                calls.end(number, answer=answer, usage=tracker.usage, served=tracker.name, cut=is_cut, seconds=seconds)
+                calls.end(
+                    number,
+                    answer=answer,
+                    usage=tracker.usage,
+                    served=tracker.name,
+                    finish=tracker.ending,
+                    cut=is_cut,
+                    seconds=seconds,
+                )
             self._book(tracker.usage, tracker.name, is_cut)
             return answer
 
@@ -600,15 +516,15 @@ class Logged:
         try:
             answer = self.send(tracker, prompt, messages, kwargs)
         except LMError as error:
-            words = tracker.find_missing_answer(None)
-            if words is None:
+            missing = tracker.find_missing_answer(None)
+            if missing is None:
                 raise
-            raise explain_missing_answer(error, words, self.model) from error
+            raise explain_missing_answer(error, missing, self.model) from error
 
-        words = tracker.find_missing_answer(answer)
-        if words is not None:
+        missing = tracker.find_missing_answer(answer)
+        if missing is not None:
             tracker.name, tracker.cut = "", False  # what the client assumed of an answer
-            raise explain_missing_answer(None, words, self.model)
+            raise explain_missing_answer(None, missing, self.model)
         if tracker.changed:
             raise exceptions.LMUnsupportedFeatureError(
                 f"{tracker.changed} on the way to {self.model}, which does not support it: change the setting of "

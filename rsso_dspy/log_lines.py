@@ -151,6 +151,7 @@ class _AnswerLine(TypedDict):
     answer: Annotated[list[Any], AfterValidator(_check_answer)]
     usage: list[UsageEntry]
     served: NotRequired[Text]
+    finish: NotRequired[Text]
     cut: NotRequired[Literal[True]]
     seconds: NotRequired[Seconds]
 
