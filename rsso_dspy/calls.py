@@ -69,6 +69,7 @@ class Call:
     usage: list[dict[str, Any]] = field(default_factory=list)  # usage as reported by the provider
     served: str = ""  # name of the answering model as reported by the server
     finish: str = ""  # why the answer ended, in the provider's word
+    forms: list[str] = field(default_factory=list)  # in which the request was sent, as the server takes no other
     cut: bool = False  # whether the answer was cut off at the length limit, or too long to be read
     seconds: float = 0.0  # seconds from the answered request to its answer
 
@@ -237,7 +238,7 @@ class CallLines:
             error=last.get("error"),
             failed=[(each["failed"], each["usage"]) for each in lines if "failed" in each],
             usage=last.get("usage", []) if "answer" in last else [],
-            **{name: last[name] for name in ("served", "finish", "cut", "seconds") if name in last},
+            **{name: last[name] for name in ("served", "finish", "forms", "cut", "seconds") if name in last},
         )
 
     # Finding answers.
@@ -305,7 +306,7 @@ class CallLines:
 
     def end(self, ticket: int, **outcome: Any) -> None:
         """Write how a call ended: its `error`, or its `answer` with usage, served model, why it ended, and seconds."""
-        self._put(ticket, {name: value for name, value in outcome.items() if value not in (False, "")})
+        self._put(ticket, {name: value for name, value in outcome.items() if value or name in ("answer", "usage")})
 
     def copy(self, call: Call) -> None:
         """Write a call of another log, with all its attempts."""
@@ -321,6 +322,7 @@ class CallLines:
             usage=call.usage,
             served=call.served,
             finish=call.finish,
+            forms=call.forms,
             cut=call.cut,
             seconds=call.seconds,
         )

@@ -96,6 +96,18 @@ def classify(error: LMError, words: str = "", has_system: bool = False) -> type[
     return type(error)
 
 
+Form = Literal["system", "max_completion_tokens"]
+"""Another form of a request that asks the same: instructions in the first user message in place of a system message,
+and the limit of tokens under its new name."""
+
+
+def find_other_form(words: str) -> Form | None:
+    """Return the form in which a server may take a request that it refused with these words; None if none is known."""
+    if find_refused_setting(words) in LENGTHS and "max_completion_tokens" in words:
+        return "max_completion_tokens"
+    return "system" if REFUSES_SYSTEM.search(words) else None
+
+
 def advise(words: str, model: str, has_system: bool) -> str:
     """Return what helps against a server's refusal; an empty text where nothing is known."""
     setting = find_refused_setting(words)

@@ -18,7 +18,8 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -28,17 +29,27 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
+from weakref import WeakKeyDictionary
 
 import dspy
+from dspy.clients._deprecation import adapter_message_call
 from dspy.utils import exceptions
 from dspy.utils.callback import with_callbacks
-from dspy.utils.exceptions import LMError, LMRateLimitError, LMTimeoutError
+from dspy.utils.exceptions import LMError, LMRateLimitError, LMTimeoutError, LMUnsupportedFeatureError
 
 from rsso_dspy.adapter import ChatAdapter, JSONAdapter
-from rsso_dspy.calls import Call, Place, make_plain
-from rsso_dspy.config import EMBEDDED, BackendConfig, Role, RoleOverride
+from rsso_dspy.calls import Call, Place, make_plain, text_of
+from rsso_dspy.config import EMBEDDED, NOT_SENT, BackendConfig, Role, RoleOverride
 from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey, Stopped, UsageError, list_causes
-from rsso_dspy.failures import dump_error, explain_missing_answer, lookup_policy, normalize_error, restore_error
+from rsso_dspy.failures import (
+    Form,
+    dump_error,
+    explain_missing_answer,
+    find_other_form,
+    lookup_policy,
+    normalize_error,
+    restore_error,
+)
 from rsso_dspy.playing import get_playing
 from rsso_dspy.records import drop_unreadable_counts, read_usage
 from rsso_dspy.redact import (
@@ -435,6 +446,8 @@ class Logged:
     seeds: int | None = None  # a rollout number, for each request to have its own seed
     replays = False  # whether nothing is sent
     asks_again = True  # whether adapters may ask a second time
+    takes_system = True  # whether instructions may stand in a system message
+    forms: AbstractSet[Form] = frozenset()  # in which requests are sent, as the server takes no other
 
     @property
     def is_player(self) -> bool:
@@ -446,6 +459,8 @@ class Logged:
         model. Raises errors of the model, live or recorded, and `Stopped` if the replayed log lacks the request."""
         at, calls, number = get_playing().ledger, get_playing().calls, 0
         register_keywords(kwargs)
+        if messages is not None and not self.takes_system:
+            messages = move_system_text(messages)
         if at is not None:
             if self.seeds is not None:
                 kwargs = {"seed": at.draw_seed(self.seeds), **kwargs}
@@ -482,10 +497,11 @@ class Logged:
         """Ask the model once; write and book what comes of it."""
         tracker, begun = RequestTracker(), time.perf_counter()
         settings, calls = {**self.kwargs, **kwargs}, get_playing().calls
+        forms = frozenset(self.forms)  # other threads may find out more while this one waits
         try:
-            answer = make_writable(self._ask(tracker, prompt, messages, kwargs))
+            answer = make_writable(self._ask(tracker, prompt, messages, kwargs, forms))
         except LMError as error:
-            has_system = any(message.get("role") == "system" for message in messages or ())
+            has_system = "system" not in forms and any(message.get("role") == "system" for message in messages or ())
             failure = normalize_error(error, tracker.error_response, self.model, has_system)
         else:
             answer, is_overlong = _drop_overlong_texts(answer)
@@ -499,6 +515,7 @@ class Logged:
                     usage=tracker.usage,
                     served=tracker.name,
                     finish=tracker.ending,
+                    forms=sorted(forms),
                     cut=is_cut,
                     seconds=seconds,
                 )
@@ -509,10 +526,31 @@ class Logged:
         if calls is not None:
             calls.fail(number, type(failure).__name__ if isinstance(failure, LMError) else "", usage)
         self._book(usage, tracker.name, tracker.cut)
-        raise failure  # outside the handler: otherwise its cause would be printed too, with keys
+        if not self._adopt_other_form(failure, forms):
+            raise failure  # outside the handler: otherwise its cause would be printed too, with keys
+        ledger = get_playing().ledger
+        if ledger is not None:
+            ledger.count_failure(type(failure).__name__)
+        return self._attempt(number, prompt, messages, kwargs)
 
-    def _ask(self, tracker: RequestTracker, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+    def _adopt_other_form(self, failure: Exception, tried: AbstractSet[Form]) -> bool:
+        """Send requests from now on in a form that the server may take, which asks the same; False if none is known for
+        what it refuses, or it was tried."""
+        form = find_other_form(str(failure)) if isinstance(failure, LMUnsupportedFeatureError) else None
+        if form is None or form in tried or not isinstance(self.forms, set):
+            return False
+        self.forms.add(form)
+        return True
+
+    def _ask(
+        self, tracker: RequestTracker, prompt: Any, messages: Any, kwargs: dict[str, Any], forms: AbstractSet[Form]
+    ) -> Any:
         """Return the answer. Raises `LMError` for none, and for one that was made with other settings."""
+        if messages is not None and "system" in forms:
+            messages = move_system_text(messages)
+        if "max_completion_tokens" in forms:
+            longest = {**self.kwargs, **kwargs}.get("max_tokens")
+            kwargs = {**kwargs, "max_tokens": None, "max_completion_tokens": longest}
         try:
             answer = self.send(tracker, prompt, messages, kwargs)
         except LMError as error:
@@ -526,7 +564,7 @@ class Logged:
             tracker.name, tracker.cut = "", False  # what the client assumed of an answer
             raise explain_missing_answer(None, missing, self.model)
         if tracker.changed:
-            raise exceptions.LMUnsupportedFeatureError(
+            raise LMUnsupportedFeatureError(
                 f"{tracker.changed} on the way to {self.model}, which does not support it: change the setting of "
                 "the backend, or leave it out",
                 model=self.model,
@@ -580,12 +618,29 @@ class Logged:
         """Ask the model itself, once and within its timeout."""
 
         def send_tracked() -> Any:
-            with dspy.context(usage_tracker=tracker, disable_history=False):
+            from_adapter = adapter_message_call(self, messages)  # also those that were moved: DSPy warns of others
+            with dspy.context(usage_tracker=tracker, disable_history=False), from_adapter:
                 return super(Logged, self).__call__(prompt, messages=messages, **kwargs)  # type: ignore[misc]
 
         seconds = self.kwargs.get("timeout")
         streamed = dspy.settings.send_stream is not None  # chunks come from the thread that was asked
         return send_tracked() if seconds is None or streamed else call_with_timeout(seconds, send_tracked, self.model)
+
+
+def move_system_text(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return messages with the text of a leading system message at the beginning of the first message of the user."""
+    if not messages or messages[0].get("role") != "system":
+        return list(messages)
+    system, *others = messages
+    if not others or others[0].get("role") != "user":
+        return [{**system, "role": "user"}, *others]
+
+    text, content = text_of(system.get("content")), others[0].get("content")
+    if isinstance(content, list):
+        content = [{"type": "text", "text": text}, *content]
+    else:
+        content = f"{text}\n\n{content or ''}"
+    return [{**others[0], "content": content}, *others[1:]]
 
 
 def _make_call_writable(call: Call) -> Call:
@@ -622,7 +677,12 @@ def make_logged(lm: dspy.BaseLM) -> dspy.BaseLM:
     runtime = get_playing().runtime
     logged.patience = RequestRetrier(lm.num_retries, LONGEST_WAIT, runtime.stopped if runtime else lambda: False)
     logged.num_retries = 0
+    logged.forms = _forms_of_users.setdefault(lm, set())
     return logged
+
+
+_forms_of_users: MutableMapping[dspy.BaseLM, set[Form]] = WeakKeyDictionary()
+"""Forms in which requests to models are sent that the user made."""
 
 
 class Listening(WrappedAdapter):
@@ -684,6 +744,13 @@ NATIVE = {
 configuration always uses DSPy's client."""
 
 
+OTHER_FORMS: Mapping[Form, str] = {
+    "system": "takes no system message: instructions stood at the beginning of the first user message. "
+    '(system = "user" in its table spares the refused request)',
+    "max_completion_tokens": "takes no max_tokens: the limit was sent as max_completion_tokens",
+}
+
+
 class Backend:
     """The models of one `[backends.NAME]` table, or `users_lm` in all roles. Thread-safe. Waiting threads give up when
     `stopped` returns True."""
@@ -695,11 +762,16 @@ class Backend:
         self.users_lm = users_lm
         self.replay = Path(config.replay) if config.replay else None  # folder whose log answers
         self.patience = RequestRetrier(config.retries, config.longest_wait, stopped)
+        self.forms: dict[tuple[str, str | None], set[Form]] = {}  # by model and address
         self.lm = functools.lru_cache(maxsize=1024)(self._build_lm)
         bypass_proxy()
         watch_clients()
         if users_lm is not None:
             register_credentials(users_lm)
+
+    def describe_forms(self) -> list[str]:
+        """Say in which forms requests were sent because a server refused the usual one."""
+        return [f"{model} {OTHER_FORMS[form]}" for (model, _), forms in self.forms.items() for form in sorted(forms)]
 
     @property
     def rule_based(self) -> bool:
@@ -718,15 +790,23 @@ class Backend:
         """Raise errors that would stop every unit: a malformed model name, a missing key, an unsupported setting."""
         for role in ("actor", *self.config.roles):
             self.lm(role, 0)
-        if retry_temperature is not None:
-            self.lm("actor", 0, retry_temperature)
+        if retry_temperature is None:
+            return
+        if self.users_lm is None and self.config.resolve_role("actor").temperature == NOT_SENT:
+            raise ConfigError(
+                f"protocol.retry_temperature = {retry_temperature:g} cannot be sent, as the actor's temperature is "
+                f'"{NOT_SENT}": leave it out; such a model varies by itself'
+            )
+        self.lm("actor", 0, retry_temperature)
 
     def _build_lm(self, role: Role, rollout: int, temperature: float | None = None) -> dspy.LM:
         """Build the model of a role. `rollout` tells repeats of a request apart for backends that use seeds."""
         if self.users_lm is not None:
             return self.users_lm if temperature is None else self.users_lm.copy(temperature=temperature)
         settings = self.config.resolve_role(role, temperature)
-        options: dict[str, Any] = {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
+        temperature = None if settings.temperature == NOT_SENT else settings.temperature
+        max_tokens = None if settings.max_tokens == NOT_SENT else settings.max_tokens
+        options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
         provider, slash, name = (settings.model or "").partition("/")
         if not slash or not name:
             raise ConfigError(
@@ -753,6 +833,8 @@ class Backend:
             ) from None
         lm.patience, lm.seeds = self.patience, rollout if self.config.seed else None
         lm.replays, lm.asks_again = self.replay is not None, self.config.ask_again is not False
+        lm.takes_system = settings.system != "user"
+        lm.forms = self.forms.setdefault((settings.model or "", settings.base_url), set())
         return lm
 
     def _way_to(self, role: Role, settings: RoleOverride) -> dict[str, Any]:
@@ -841,7 +923,7 @@ def build_decoding_options(role: str, settings: RoleOverride, seeded: bool) -> d
     found = {"top_p": settings.top_p, "top_k": settings.top_k, "repetition_penalty": settings.repetition_penalty}
     options: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
     model, known = settings.model or "", NATIVE.get((settings.model or "").partition("/")[0], Provider(""))
-    if (settings.temperature or 0) > known.hottest:
+    if isinstance(settings.temperature, float) and settings.temperature > known.hottest:
         raise ConfigError(
             f"model {model!r} of role {role} does not support temperature {settings.temperature}: {known.hottest:g} is "
             "the highest that its provider supports"

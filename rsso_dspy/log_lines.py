@@ -152,6 +152,7 @@ class _AnswerLine(TypedDict):
     usage: list[UsageEntry]
     served: NotRequired[Text]
     finish: NotRequired[Text]
+    forms: NotRequired[list[Text]]
     cut: NotRequired[Literal[True]]
     seconds: NotRequired[Seconds]
 

@@ -185,7 +185,8 @@ def resolve_protocol(config: Config) -> NamedProtocol:
 
 def _choose_retry_temperature(config: Config) -> float | None:
     actor = apply_decoding(config).active_backend.resolve_role("actor")
-    return choose_retry_temperature(actor.model or "", actor.temperature, actor.top_k)
+    temperature = actor.temperature if isinstance(actor.temperature, float) else None
+    return choose_retry_temperature(actor.model or "", temperature, actor.top_k)
 
 
 def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol) -> list[str]:

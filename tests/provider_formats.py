@@ -50,8 +50,8 @@ class Format:
             (self.system == "message" or "anthropic-version" in headers, "anthropic-version: header is required"),
             (isinstance(body.get("model"), str) and body["model"], "model: a name is required"),
             (not body.get("stream"), "stream: nobody asked for it"),
-            (_number(body.get("temperature"), float), "temperature: a number is required"),
-            (self.longest(body) is not None, f"{' or '.join(self.limits)}: exactly one positive integer is required"),
+            (_number(body.get("temperature", 0.0), float), "temperature: a number is required"),
+            (self.has_sound_limit(body), f"{' or '.join(self.limits)}: exactly one positive integer is required"),
         ]
         return next((words for holds, words in checks if not holds), None) or self._flaw_of_messages(body)
 
@@ -71,6 +71,11 @@ class Format:
         if not all(text_of(each.get("content")).strip() for each in messages):
             return "messages: text is required in each"
         return None
+
+    def has_sound_limit(self, body: Body) -> bool:
+        """Whether the longest answer is said once, or left to a server that can do without."""
+        is_said = any(name in body for name in self.limits)
+        return self.longest(body) is not None if is_said or self.system == "field" else True
 
     def longest(self, body: Body) -> int | None:
         """The longest answer asked for, in tokens."""

@@ -12,7 +12,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
 GROUND = {
-    "records", "errors", "files", "redact", "replies", "bounds", "version", "log_lines", "calls", "playing", "loops",
+    "records", "errors", "failures", "files", "redact", "replies", "bounds", "version", "log_lines", "calls", "playing", "loops",
 }  # fmt: skip
 RUNS = GROUND | {
     "config", "embed", "environments", "executor", "experience", "lm", "memory", "memory_files", "plan", "programs",
@@ -26,6 +26,7 @@ ALLOWED = {
     "version": set(),
     "redact": set(),
     "replies": {"records", "redact"},
+    "failures": {"errors", "records", "redact", "replies"},
     "files": {"bounds", "errors", "redact"},
     "log_lines": {"bounds", "files"},
     "calls": {"errors", "files", "log_lines", "records", "redact"},
