@@ -64,7 +64,7 @@ class ChatAdapter(dspy.Adapter):
     """Labels and plain text. One output is the whole answer; several stand behind their labels, one a line.
 
     What cannot be read, or was cut off by the limit of tokens, is asked for once more in the same conversation, if
-    `backends.NAME.ask_again` allows it."""
+    `backends.NAME.ask_again` allows it. Where the limit went by without a word, it would do so again."""
 
     rejected: str | None = None
     """While an answer is asked for once more: the one that could not be used."""
@@ -81,9 +81,10 @@ class ChatAdapter(dspy.Adapter):
         try:
             fields = first._ask(lm, lm_kwargs, *inputs, **named)
         except AdapterParseError as error:
-            if not asks_again:
-                raise
             written = error.lm_response or ""
+            is_used_up = ledger is not None and ledger.was_cut and not written.strip()
+            if not asks_again or is_used_up:  # by hidden reasoning, as it would be again
+                raise
             request = _request_readable(error.signature)
             if ledger is not None and ledger.was_cut and request == REQUEST_FORM:
                 request = request_shorter(written)
