@@ -27,6 +27,7 @@ from dspy.adapters.utils import annotation_allows_none, parse_value
 from dspy.utils.exceptions import AdapterParseError
 
 from rsso_dspy.answers import Separated, blank_barred, has_mark, separate
+from rsso_dspy.answers.actions import find_action, mask_fences, read_action
 from rsso_dspy.playing import get_playing
 from rsso_dspy.regions import list_items
 from rsso_dspy.signatures.texts import label, read_description, show, show_field
@@ -40,6 +41,8 @@ OPTIONAL = {"thought": "", "reasoning": "", "subgoal": "none", "mistakes": ""}
 """Output fields that an answer may lack, with their defaults, because they decide nothing."""
 SAID = "said"
 """Key of a turn and of a prediction with a history: what the model answered, word for word."""
+GIVEN = "given"
+"""Key of a prediction with an action of which something was cut off: what the model gave as its action."""
 
 
 # What is sent.
@@ -72,6 +75,8 @@ class ChatAdapter(dspy.Adapter):
     """What is said of it."""
     written: str = ""
     """The text of the last answer."""
+    given: str | None = None
+    """What it gave as its action."""
 
     def __call__(self, lm: dspy.BaseLM, lm_kwargs: Fields, *inputs: Any, **named: Any) -> list[Fields]:
         """As DSPy's."""
@@ -126,6 +131,8 @@ class ChatAdapter(dspy.Adapter):
         self.written = parts[0].get("text") or ""
         values: list[Fields] = super()._call_postprocess(processed_signature, original_signature, outputs, *rest)
         for value, part in zip(values, parts, strict=True):
+            if self.given is not None and self.given.strip() != value.get("action"):
+                value[GIVEN] = self.given
             unasked = original_signature.output_fields.keys() - _list_asked(original_signature).keys()
             value.update({name: "" for name in unasked if value.get(name) is None})
             if self._get_history_field_name(original_signature):
@@ -212,7 +219,8 @@ class ChatAdapter(dspy.Adapter):
 
     def parse(self, signature: Signature, completion: str) -> Fields:
         ledger = get_playing().ledger
-        fields = read_answer(signature, completion)
+        fields = _read_with_given(signature, completion)
+        self.given = None if fields is None else fields.pop(GIVEN, None)
         if fields is None:
             if ledger:
                 ledger.unread(completion)
@@ -385,13 +393,22 @@ def _list_kinds(fields: Mapping[str, Any]) -> dict[str, Kind]:
 def read_answer(signature: Signature, completion: str) -> Fields | None:
     """Return the fields of the answer in the signature's order; None if they are unclear, or if a mark of a chat
     template stands in the action."""
+    fields = _read_with_given(signature, completion)
+    if fields is not None:
+        fields.pop(GIVEN, None)
+    return fields
+
+
+def _read_with_given(signature: Signature, completion: str) -> Fields | None:
+    """Return the fields of the answer, and under `GIVEN` what was given as the action."""
     kinds = _list_kinds(_list_asked(signature))
     separated = separate(completion, _spell(tuple(kinds), HEADER)[0])
     if "action" not in kinds:
         separated = replace(separated, text=blank_barred(separated.text))
     fields = _read_separated(kinds, _choose_frame(kinds, separated))
     action = str(fields["action"]) if fields and "action" in kinds else ""
-    if fields is None or (has_mark(action) and action not in get_playing().possible):
+    is_marked = has_mark(action) if get_playing().free_form is None else blank_barred(action) != action
+    if fields is None or (is_marked and action not in get_playing().possible):
         return None
     return {name: blank_barred(value) if isinstance(value, str) else value for name, value in fields.items()}
 
@@ -428,7 +445,9 @@ def _read_separated(kinds: Mapping[str, Kind], separated: Separated) -> Fields |
         fields = _convert_fields(kinds, named)
         return _complete(kinds, fields, thinking) if fields else None
     if "action" in kinds and (action := _find_possible(text)):
-        return _complete(kinds, {**_convert_named(kinds, named), "action": action}, thinking)
+        return _complete(kinds, {**_convert_named(kinds, named), "action": action, GIVEN: text}, thinking)
+    if get_playing().free_form is not None and _list_required(kinds) == {"action"}:
+        return _read_free_action(kinds, separated)
     for match in list(re.finditer(r"\{", text))[:MOST_OBJECTS]:
         (value, *_) = _load(text[match.start() : text.rfind("}") + 1], first=True) or [None]
         if isinstance(value, Mapping) and (said := _take_fields(value, tuple(kinds))):
@@ -448,6 +467,50 @@ def _read_separated(kinds: Mapping[str, Kind], separated: Separated) -> Fields |
     if not contradictory and (fields := _convert_fields(kinds, row)):
         return _complete(kinds, fields, before, thinking)
     return _read_unlabelled(kinds, separated, row.get("thought", ""))
+
+
+def _read_free_action(kinds: Mapping[str, Kind], separated: Separated) -> Fields | None:
+    """Read an answer whose action may be anything: behind its label, in an object of the form that was asked for, or
+    the whole answer. What looks like a label in a fenced block is none."""
+    form = get_playing().free_form
+    text = separated.text
+    row = _load_form(kinds, text) or {}
+    before = ""
+    if not row:
+        rows, before = _find_rows(text, tuple(kinds), HEADER, mask_fences(text))
+        labelled = [row for row in rows if "action" in row]
+        actions = {str(row["action"]) for row in labelled} - {""}
+        if labelled and len(actions) != 1:
+            return None
+        row = next((row for row in labelled if row["action"]), {})
+
+    given = row.get("action") or separated.named.get("action") or ""
+    if not isinstance(given, str):
+        given = json.dumps(given, ensure_ascii=False)
+    is_placeholder = PLACEHOLDER.fullmatch(given.strip("[]()`\"'*, ")) is not None
+    if given:
+        action = "" if is_placeholder else read_action(given, form)
+    else:
+        given = text
+        action = "" if REFUSAL.match(text) else find_action(text, form)
+    if not action:
+        return None
+
+    others = {name: content for name, content in row.items() if name != "action"}
+    fields = _convert_named(kinds, {**separated.named, **others})
+    return _complete(kinds, {**fields, "action": action, GIVEN: given}, before, separated.thinking)
+
+
+def _load_form(kinds: Mapping[str, Kind], text: str) -> Fields | None:
+    """Return the fields of an answer that is one object with fields of the form alone; another object is an action."""
+    bare = _strip_marks(text)
+    if not bare.startswith("{"):
+        return None
+    values = _load(bare)
+    if len(values) != 1 or not isinstance(values[0], Mapping):
+        return None
+    taken = _take_fields(values[0], tuple(kinds))
+    return taken if "action" in taken and len(taken) == len(values[0]) else None
 
 
 def _read_unlabelled(kinds: Mapping[str, Kind], separated: Separated, labelled: str) -> Fields | None:
@@ -525,7 +588,8 @@ def _complete(kinds: Mapping[str, Kind], fields: Fields, *before: str) -> Fields
         thought = re.sub(r"<[^<>]*>|^```.*$", "", text, flags=re.M).strip()
         if "thought" not in fields and re.search(r"\w", thought) and not REFUSAL.match(thought):
             fields = fields | {"thought": thought}
-    return {name: fields.get(name, kind.default) for name, kind in kinds.items()}
+    given = {GIVEN: fields[GIVEN]} if GIVEN in fields else {}
+    return {name: fields.get(name, kind.default) for name, kind in kinds.items()} | given
 
 
 def _convert_fields(kinds: Mapping[str, Kind], said: Mapping[str, Any]) -> Fields:
@@ -534,8 +598,11 @@ def _convert_fields(kinds: Mapping[str, Kind], said: Mapping[str, Any]) -> Field
     missing = []
     for name, kind in kinds.items():
         value = _convert(said[name], kind.annotation, kind.told) if name in said else None
-        if value is not None:
-            fields[name] = _read_action(value) if name == "action" else value
+        if value is not None and name == "action":
+            fields[name] = _read_action(value)
+            fields[GIVEN] = value
+        elif value is not None:
+            fields[name] = value
         elif said.get(name) and get_origin(kind.annotation) is list:
             return {}  # a list that is there, and unclear, is not empty
         elif not kind.optional:
@@ -552,7 +619,8 @@ def _read_bare(kinds: Mapping[str, Kind], text: str) -> Fields:
         return {}
     ((name, kind),) = required
     if name == "action":
-        return _find_action(text)
+        found = _find_action(text)
+        return {**found, GIVEN: text.removeprefix(found.get("thought", "")).strip()} if found else {}
     if kind.annotation is str:
         few = len(kinds) > 1 and len(text.split()) < FEWEST_WORDS
         clear: Any = not few and re.match(r"[^{\[<]*[^\W\d]", text) and not _spell(tuple(kinds), HEADER)[1].search(text)
@@ -656,10 +724,19 @@ def _take_fields(value: Mapping[Any, Any], fields: tuple[str, ...]) -> Fields:
     return {**by_synonym, **by_own_name}
 
 
-def _find_rows(text: str, fields: tuple[str, ...], pattern: str) -> tuple[list[Fields], str]:
-    """Find the objects whose fields stand below headers, and the text before. Names of other things end them."""
+def _find_begin(label: re.Match[str]) -> int:
+    """Return where a value begins: marks right behind the colon belong to the label, and others to the value."""
+    marks = re.search(r"[*_ \t]*\Z", label[0])
+    taken = marks[0] if marks else ""
+    own = re.match(r"[*_]*[ \t]*", taken)
+    return label.end() - len(taken) + len(own[0] if own else "")
+
+
+def _find_rows(text: str, fields: tuple[str, ...], pattern: str, masked: str | None = None) -> tuple[list[Fields], str]:
+    """Find the objects whose fields stand below headers, and the text before. Names of other things end them. `masked`
+    is the text in which headers are looked for, if it is another of the same length."""
     (known, compiled), headers, inside = _spell(fields, pattern), [], 0
-    for match in compiled.finditer(text):
+    for match in compiled.finditer(masked or text):
         if match.start() >= inside:
             headers.append(match)
             inside = text.find(f"</{match['tag']}>", match.end()) if match["tag"] and pattern == HEADER else 0
@@ -670,7 +747,8 @@ def _find_rows(text: str, fields: tuple[str, ...], pattern: str) -> tuple[list[F
             before = before if any(rows) else text[: match.start()]
             if rows[-1].get(name):
                 rows.append({})
-            value = text[match.end() : after.start() if after else len(text)]
+            begin = match.end() if masked is None else _find_begin(match)
+            value = text[begin : after.start() if after else len(text)]
             rows[-1][name] = value.strip(" \t\n*_|;,-") if pattern == INLINE else value.strip()
         elif not name and rows[-1] and (fields[-1] in rows[-1] or not match["mark"]):
             break

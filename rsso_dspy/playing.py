@@ -23,6 +23,8 @@ class Playing:
     """First words of the environment's actions, for an answer that is an action alone."""
     possible: frozenset[str] = frozenset()
     """The actions that are listed in the prompt: an answer that is one of them is that action."""
+    free_form: Any = None
+    """An `ActionForm` where actions may be other than the verbs say; None where they may not."""
     unasked: frozenset[str] = frozenset()  # outputs that a signature has and that are not asked for
 
 

@@ -85,6 +85,7 @@ class Step:
     rejected: str = ""  # the actor's subgoal, if it was not among those offered
     asked_back: bool = False  # the environment asked which of several actions was meant and did nothing
     no_effect: bool = False  # the environment understood the action but reports that it had no effect
+    cut: str = ""  # what the model gave as its action, if anything of it was cut off
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
+from rsso_dspy.answers.actions import ActionForm
 from rsso_dspy.errors import SimulatorDied
 from rsso_dspy.loops import name_place
 from rsso_dspy.records import Lesson, State, Step, Variant
@@ -47,6 +48,8 @@ class Environment:
     action_templates: str
     alive = True  # whether another reset can succeed
     points_at_reset = 0
+    action_form: Literal["line", "text"] = "line"  # one line, or a text of any number, such as code
+    knows_all_verbs = False  # whether no action begins otherwise than its templates do; others are unreadable then
     rules_of_thumb: Sequence[Lesson] = ()
 
     def reset(self, variant: Variant) -> State:
@@ -104,6 +107,13 @@ def choose_interface(environment: Environment, name: Interface) -> None:
 
 def get_place_reader(environment: Environment) -> Callable[[State], str]:
     return getattr(environment, "name_place", name_place)
+
+
+def find_free_form(environment: Environment, possible: frozenset[str]) -> ActionForm | None:
+    """Return what is known of actions that may be anything; None where only those of the templates are read."""
+    if getattr(environment, "knows_all_verbs", False):
+        return None
+    return ActionForm(getattr(environment, "action_form", "line"), list_verbs(environment), possible)
 
 
 def list_verbs(environment: Environment) -> frozenset[str]:

@@ -181,6 +181,7 @@ class TaughtEnvironment(Environment):
 
     teaches: LessonTable
     table: TaskTable
+    knows_all_verbs = True
     _interface: Interface = "sso"
     _variant: Variant | None = None
 

@@ -15,6 +15,7 @@ from dspy.dsp.utils.settings import main_thread_config
 from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.usage_tracker import UsageTracker
 
+from rsso_dspy.answers.actions import ActionForm, read_action
 from rsso_dspy.environments import Environment, get_place_reader
 from rsso_dspy.errors import UsageError
 from rsso_dspy.loops import describe_loops
@@ -125,6 +126,7 @@ def find_users_lm() -> dspy.BaseLM | None:
     return None if get_playing().session_models_only else dspy.settings.lm or main_thread_config.get("lm")
 
 
+GIVEN = "given"  # key of a prediction of our adapter that cut something off an action: what was given as the action
 LONGEST_KEPT, LONGEST_REJECTED = 2000, 500  # maximum characters kept of an unreadable answer; of a subgoal not offered
 AGAIN = "\n[asked again]\n"  # separates two unreadable answers to one question
 SEEDS = 2**31  # number of possible seeds of requests
@@ -243,14 +245,24 @@ class Answer:
     subgoal: str | None  # the target of a recalled skill
     rejected: str = ""  # the given subgoal if it was not offered
     said: str = ""  # the whole text, as the model wrote it
+    cut: str = ""  # what was given as the action, if anything of it was cut off
 
 
-def read_answer(prediction: dspy.Prediction, targets: Sequence[str]) -> Answer:
+def read_answer(prediction: dspy.Prediction, targets: Sequence[str], free_form: ActionForm | None = None) -> Answer:
+    """Read what an actor answered. `free_form`: what is known of actions that may be anything."""
     said = str(prediction.get("subgoal") or "").strip()
     subgoal = choose_target(said, targets)
     rejected = "" if subgoal is not None or _NO_SUBGOAL.fullmatch(said) else said[:LONGEST_REJECTED]
     thought, text = prediction.get("thought") or "", prediction.get("said") or ""
-    return Answer(first_line(prediction.action), thought, subgoal, rejected, text)
+    given = prediction.get(GIVEN)
+    if free_form is None:
+        action = first_line(prediction.action)
+    elif given is not None:
+        action = str(prediction.action)  # our adapter has read it
+    else:
+        action = read_action(str(prediction.action or ""), free_form)
+    given = str(prediction.action or "") if given is None else given
+    return Answer(action, thought, subgoal, rejected, text, cut=given if given.strip() != action else "")
 
 
 def choose_target(text: str, targets: Sequence[str]) -> str | None:

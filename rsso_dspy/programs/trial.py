@@ -9,7 +9,7 @@ import dspy
 from dspy.dsp.utils.settings import main_thread_config
 from dspy.utils.exceptions import LMError
 
-from rsso_dspy.environments import Environment, Transition, choose_interface, list_verbs
+from rsso_dspy.environments import Environment, Transition, choose_interface, find_free_form, list_verbs
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.playing import playing
@@ -100,12 +100,14 @@ class TrialRun:
         self.offers_subgoals |= bool(targets)
         asked = {"thought": self.rules.thoughts, "subgoal": self.offers_subgoals or self.rules.layout != "conversation"}
         unasked = frozenset(name for name, is_asked in asked.items() if not is_asked)
-        told = {"verbs": list_verbs(self.environment), "possible": frozenset(turn.get(POSSIBLE, ()))}
+        possible = frozenset(turn.get(POSSIBLE, ()))
+        free_form = find_free_form(self.environment, possible)
+        told = {"verbs": list_verbs(self.environment), "possible": possible, "free_form": free_form}
         answered_before = self.ledger.count_answers("actor")
         arrangement = replace(self.conversation.arrangement, reads_plans=bool(kept.get(PLANS)))
         with send_arranged(arrangement), playing(unasked=unasked, **told):
             said = self.roles.ask("actor", history=self.conversation.history, **kept, **turn)
-        answer = None if said is None else read_answer(said, targets)
+        answer = None if said is None else read_answer(said, targets, free_form)
         if said is not None and answer and not answer.action:
             self.roles.reject("actor", said)
             answer = None
@@ -128,7 +130,7 @@ class TrialRun:
         self._check_points(move, steps)
         told = {name: getattr(move, name) for name in DONE}
         told |= {"proposed": answer.action, "reasoning": answer.thought, "subgoal": answer.subgoal}
-        return Step(**told, recalled=items, rejected=answer.rejected), move
+        return Step(**told, recalled=items, rejected=answer.rejected, cut=answer.cut), move
 
     def _check_points(self, transition: Transition, steps: Sequence[Step]) -> None:
         """Raise `EnvironmentFailure` for points that the environment's contract does not allow: logs with them would

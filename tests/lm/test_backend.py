@@ -96,9 +96,9 @@ def test_an_answer_that_hidden_reasoning_used_up_is_not_asked_for_again_at_full_
     ledger = TrialLedger(lambda _role, _usage: None)
     with provider(lambda _: Said(text, output=1024, reasoning=1000, ending="length")) as served:
         backend = Backend(BackendConfig(model="hosted_vllm/m", base_url=served.url))
-        with dspy.context(adapter=backend.adapter, lm=backend.lm("actor", 3)), ledger.book_under_role("actor"):
-            with pytest.raises(AdapterParseError):
-                dspy.Predict(FlatActor)(**FIELDS)
+        told = {"adapter": backend.adapter, "lm": backend.lm("actor", 3)}
+        with dspy.context(**told), ledger.book_under_role("actor"), pytest.raises(AdapterParseError):
+            dspy.Predict(FlatActor)(**FIELDS)
     assert len(served.requests) == asked
     assert ledger.usage_by_role()["actor"].truncated == asked
 

@@ -1,0 +1,128 @@
+"""Actions of any kind, as an environment of one's own takes them: a command, a call, a function of several lines.
+
+    read_action('echo "hello world"', ActionForm())             # 'echo "hello world"'
+    read_action("```python\\ndef f():\\n    pass\\n```", ActionForm("text"))       # "def f():\\n    pass"
+
+An action is whole. Marks go only in pairs around it, and what else goes is known to be none of it.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Form = Literal["line", "text"]
+"""Whether an action is one line, or a text of any number."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionForm:
+    """What is known of an environment's actions."""
+
+    form: Form = "line"
+    verbs: frozenset[str] = frozenset()
+    """First words of actions that its templates name, in lower case. There may be others."""
+    possible: frozenset[str] = frozenset()
+    """The actions that are possible now, where they are listed."""
+
+
+FENCED = re.compile(r"```[^\n`]*\n(.*?)\n?[ \t]*```", re.S)
+"""A fenced block, and its content."""
+
+PAIRS = (("```", "```"), ("**", "**"), ("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"))
+"""Marks that may stand around an action, whatever it is."""
+EMPHASIS = (("*", "*"), ("_", "_"))
+"""Marks that stand around an action only if it begins with a known verb: they may be letters of another."""
+
+LIST_MARK = re.compile(r"^(?:[-*•>+]\s+|\(?\d{1,2}[.)]\s+)")
+"""What stands ahead of an item of a list."""
+
+LONGEST_LINE = 2000  # characters of an action that is one line
+
+
+def read_action(text: str, form: ActionForm) -> str:
+    """Return the action that a model gave as its own; an empty text if there is none, or more than one."""
+    contents = FENCED.findall(text)
+    if len(contents) > 1:
+        return ""
+    if contents:
+        text = contents[0]
+    if form.form == "text":
+        whole = text.strip("\n").rstrip()
+        return whole if contents else _strip_pair(whole, PAIRS[:1])
+
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return _read_line(lines[0], form) if lines else ""
+
+
+def find_action(text: str, form: ActionForm) -> str:
+    """Return the action in an answer without labels; an empty text where it may be something else: a question, talk, or
+    several lines of which none begins with a known verb."""
+    contents = FENCED.findall(text)
+    if contents:
+        return read_action(text, form)
+    if _is_talk(text):
+        return ""
+    if form.form == "text":
+        return read_action(text, form)
+
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) == 1:
+        action = _read_line(lines[0], form)
+        return "" if action.endswith("?") or len(action) > LONGEST_LINE else action
+    for line in (*lines[:1], *lines[-1:]):
+        action = _read_line(line, form)
+        if _is_known(action, form):
+            return action
+    return ""
+
+
+def _read_line(line: str, form: ActionForm) -> str:
+    possible = {action.lower(): action for action in form.possible}
+    for candidate in (line, LIST_MARK.sub("", line)):
+        action = _strip_pair(candidate, PAIRS)
+        emphasized = _strip_pair(action, EMPHASIS)
+        if _is_known(emphasized, form):
+            action = emphasized
+
+        stopped = action.rstrip(".! ")
+        is_one_sentence = re.search(r"[.!?]\s", stopped) is None
+        for known in (action, stopped):
+            if known.lower() in possible:
+                return possible[known.lower()]
+        if _is_known(action, form):
+            return stopped if is_one_sentence else action
+    return _strip_pair(line, PAIRS)
+
+
+def _is_known(action: str, form: ActionForm) -> bool:
+    """Whether an action is possible, or begins with the verb of a template."""
+    words = action.split()
+    return bool(words) and (words[0].lower().rstrip(".!") in form.verbs or action in form.possible)
+
+
+def _strip_pair(text: str, pairs: tuple[tuple[str, str], ...]) -> str:
+    """Return a text without marks that stand around all of it, and nowhere inside."""
+    for begin, end in pairs:
+        inner = text[len(begin) : -len(end)]
+        is_around = text.startswith(begin) and text.endswith(end) and len(text) > len(begin) + len(end)
+        if is_around and begin not in inner and end not in inner:
+            return inner.strip()
+    return text
+
+
+FEWEST_WORDS_OF_TALK = 3
+TALK = re.compile(
+    r"(?i)\W*(?:i|i'?m|i'?ll|i'?d|i'?ve|we|let me|let's|sure|okay|ok|yes|certainly|of course|here"
+    r"|the (?:next|best|first))\b"
+)
+"""How a sentence begins that speaks of the answer."""
+
+
+def _is_talk(text: str) -> bool:
+    return TALK.match(text) is not None and len(text.split()) >= FEWEST_WORDS_OF_TALK
+
+
+def mask_fences(text: str) -> str:
+    """Return a text of the same length in which no letter stands in a fenced block: what looks like a label there is
+    none."""
+    return re.sub(r"```.*?(?:```|\Z)", lambda block: re.sub(r"[^\n]", "\0", block[0]), text, flags=re.S)

@@ -1,0 +1,153 @@
+"""Actions of an environment of one's own reach it as the model gave them, and what was cut off them is kept."""
+
+import dspy
+import pytest
+
+from rsso_dspy.adapter import ChatAdapter, read_answer
+from rsso_dspy.answers.actions import ActionForm, find_action, read_action
+from rsso_dspy.playing import playing
+from rsso_dspy.programs.roles import read_answer as read_prediction
+from rsso_dspy.signatures.actor import FlatActor
+from tests.live import Engine
+
+FUNCTION = "def f(n):\n    if n < 2:\n        return n\n    return f(n - 1) + f(n - 2)"
+FENCED = f"```python\n{FUNCTION}\n```"
+LINE, TEXT = ActionForm(), ActionForm("text")
+KNOWN = ActionForm(verbs=frozenset({"open", "go"}))
+LISTED = ActionForm(possible=frozenset({"open door", "wait"}))
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        'echo "hello world"',
+        "*.txt",
+        "rm *.txt",
+        "_tmp_",
+        "*important*",
+        '{"tool": "buy"}',
+        '{"tool": "buy", "items": [1, 2]}',
+        "npm install",
+        "buy milk, eggs",
+        "f = lambda x: x",
+        "ls | wc -l",
+        "git commit -m 'first: one'",
+        "cd src && make test",
+        "x[0] = {1: 'a'}",
+        "SELECT * FROM t WHERE a = 'b';",
+        "print(f'{x}!')",
+        "Dr. Who arrives.",
+        "yes",
+        "-1",
+        "/help",
+        "e2e4",
+    ],
+)
+def test_a_line_is_whole_alone_and_behind_its_label(action):
+    assert read_action(action, LINE) == action
+    assert find_action(action, LINE) == action
+    with playing(free_form=LINE, unasked=frozenset({"thought"})):
+        assert read_answer(FlatActor, action)["action"] == action
+        assert read_answer(FlatActor, f"Action: {action}")["action"] == action
+    with playing(free_form=LINE):
+        fields = read_answer(FlatActor, f"Thought: It is time.\nAction: {action}")
+    assert (fields["thought"], fields["action"]) == ("It is time.", action)
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "action"),
+    [
+        ("**open door**", LINE, "open door"),
+        ("`npm install`", LINE, "npm install"),
+        ('"npm install"', LINE, "npm install"),
+        ("```\nnpm install\n```", LINE, "npm install"),
+        ("```bash\nnpm install\n```", LINE, "npm install"),
+        ("_open door_", KNOWN, "open door"),
+        ("1. open door", KNOWN, "open door"),
+        ("1. open door", LINE, "1. open door"),
+        ("open door.", KNOWN, "open door"),
+        ("open door.", LINE, "open door."),
+        ("Open door.", LISTED, "open door"),
+        ("- wait", LISTED, "wait"),
+        ("npm install\nnpm test", LINE, "npm install"),
+        (FENCED, TEXT, FUNCTION),
+        (f"```\n{FUNCTION}\n```", TEXT, FUNCTION),
+        (FUNCTION, TEXT, FUNCTION),
+        (f"Here it is:\n{FENCED}\nIt recurses.", TEXT, FUNCTION),
+        (f"{FENCED}\nor\n{FENCED}", TEXT, ""),
+        ("", LINE, ""),
+    ],
+)
+def test_marks_go_in_pairs_and_a_fence_with_its_content_left(text, form, action):
+    assert read_action(text, form) == action
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I would like to see the files first.",
+        "What should I do?",
+        "Sure, here is what I do next.",
+        "First I look around.\nThen I open something.",
+        "I'm sorry, I can't help with that.",
+    ],
+)
+def test_talk_is_no_action(text):
+    with playing(free_form=LINE, unasked=frozenset({"thought"})):
+        assert read_answer(FlatActor, text) is None
+
+
+def test_labels_in_a_fenced_block_are_code():
+    code = "result = 5\naction: str = 'x'\nobservation = result\nprint(result)"
+    with playing(free_form=TEXT):
+        fields = read_answer(FlatActor, f"Thought: Try it.\nAction:\n```python\n{code}\n```\nObservation: 5")
+    assert fields == {"thought": "Try it.", "action": code}
+
+
+@pytest.mark.parametrize(
+    ("answer", "action"),
+    [
+        ('{"thought": "Buy.", "action": "buy milk, eggs"}', "buy milk, eggs"),
+        ('{"thought": "Buy.", "action": {"tool": "buy"}}', '{"tool": "buy"}'),
+        ('{"action": "buy", "item": "milk"}', '{"action": "buy", "item": "milk"}'),
+    ],
+)
+def test_an_object_is_the_form_or_the_action(answer, action):
+    with playing(free_form=LINE):
+        assert read_answer(FlatActor, answer)["action"] == action
+
+
+@pytest.mark.parametrize("answer", ["Action: ...", "Action: <your action here>", "Action:", ""])
+def test_a_placeholder_is_no_action(answer):
+    with playing(free_form=LINE):
+        assert read_answer(FlatActor, answer) is None
+
+
+def test_two_different_actions_are_unclear():
+    with playing(free_form=LINE):
+        assert read_answer(FlatActor, "Action: npm install\nAction: npm test") is None
+
+
+@pytest.mark.parametrize(
+    ("said", "action", "cut"),
+    [
+        ("Thought: Now.\nAction: npm install", "npm install", ""),
+        ("Thought: Now.\nAction: `npm install`", "npm install", "`npm install`"),
+        ("Thought: Now.\nAction: npm install\nnpm test", "npm install", "npm install\nnpm test"),
+    ],
+)
+def test_what_was_cut_off_an_action_is_kept(said, action, cut):
+    lm = dspy.LM("script/x", engine=Engine(lambda _: said), cache=False)
+    with dspy.context(lm=lm, adapter=ChatAdapter()), playing(free_form=LINE):
+        prediction = dspy.Predict(FlatActor)(
+            task="t", action_templates="", history=dspy.History(messages=[]), observation="o"
+        )
+    answer = read_prediction(prediction, (), LINE)
+    assert (answer.action, answer.cut) == (action, cut)
+    assert "given" not in prediction or cut
+
+
+def test_an_action_that_another_adapter_read_is_cleaned_alike():
+    prediction = dspy.Prediction(action=FENCED, thought="")
+    answer = read_prediction(prediction, (), TEXT)
+    assert (answer.action, answer.cut) == (FUNCTION, FENCED)
