@@ -49,7 +49,7 @@ from rsso_dspy.errors import (
     list_causes,
 )
 from rsso_dspy.playing import get_playing
-from rsso_dspy.records import Failure, drop_unreadable_counts, read_usage
+from rsso_dspy.records import Failure, drop_unreadable_counts, reaches_limit, read_usage
 from rsso_dspy.redact import (
     is_location,
     is_secret_name,
@@ -60,6 +60,7 @@ from rsso_dspy.redact import (
     watch_variable,
 )
 from rsso_dspy.replies import (
+    choose_usage,
     drop_unreadable_usage,
     find_missing_answer,
     make_encodable,
@@ -493,7 +494,7 @@ class RequestTracker:
         self.kept = not dspy.settings.disable_history
 
     def add_usage(self, _model: str, usage: dict[str, Any]) -> None:
-        self.usage.append(make_writable(drop_unreadable_counts(usage)))
+        self.usage.append(make_writable(choose_usage(usage, () if self.usage else self.bodies)))
 
     def find_missing_answer(self, answer: Any) -> str | None:
         """Return what the server says in place of an answer; None if it sent one, or no body is known."""
@@ -582,7 +583,9 @@ class Logged:
         else:
             answer, is_overlong = _drop_overlong_texts(answer)
             longest = settings.get("max_tokens") or settings.get("max_completion_tokens") or inf
-            is_cut = is_overlong or tracker.cut or any(read_usage(usage).output >= longest for usage in tracker.usage)
+            is_cut = (
+                is_overlong or tracker.cut or any(reaches_limit(read_usage(usage), longest) for usage in tracker.usage)
+            )
             if calls is not None:
                 seconds = round(time.perf_counter() - begun, 3)
                 calls.end(number, answer=answer, usage=tracker.usage, served=tracker.name, cut=is_cut, seconds=seconds)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import Any, Literal
 
+from rsso_dspy.usage_forms import is_count, read_token_counts
+
 SCHEMA_VERSION: Literal[1] = 1  # version of the files of a run; those of another one are refused
 SOLVED_SCORE = 100
 ZERO_SHOT = "zero-shot"  # name of the uncompiled program
@@ -178,46 +180,45 @@ _counts_of: Callable[[Usage], tuple[int, ...]] = operator.attrgetter(*(count.nam
 """Return the counts in order; `astuple` would deep-copy them, once per answer."""
 
 
-MOST_TOKENS = 10**9  # maximum count of a usage that is believed; no model reads or writes as much in one request
-
-
 def read_usage(reported: Any) -> Usage:
-    """Return the usage of one answer as a provider reported it, or as a log holds it, whatever its type. No request is
-    without input: where its count is missing it is what the total leaves beside the output. A usage whose input or
-    output stays unknown is unmetered; what is known of it counts. Some providers count cached tokens beside the input
-    instead of in it; they are added to it then."""
-    counts = drop_unreadable_counts(reported)
-    sent = counts.get("prompt_tokens") or 0
-    written = counts.get("completion_tokens")
-    total = counts.get("total_tokens") or 0
-
-    if not sent:
-        sent = max(0, total - (written or 0))
-    elif not written and total > sent:
-        written = total - sent
-    is_metered = sent > 0 and written is not None
-
-    sent_details = counts.get("prompt_tokens_details") or {}
-    written_details = counts.get("completion_tokens_details") or {}
-    cached = sent_details.get("cached_tokens") or 0
-    cache_write = sent_details.get("cache_creation_tokens") or 0
-    if cached + cache_write > sent:
-        sent += cached + cache_write
-
+    """Return the usage of one answer as a provider reported it, or as a log holds it, in any form and of any type
+    (`usage_forms`). A usage whose input or output stays unknown is unmetered; what is known of it counts."""
+    counts = read_token_counts(reported)
     return Usage(
         calls=1,
-        input=sent,
-        output=written or 0,
-        cached=cached,
-        cache_write=cache_write,
-        reasoning=written_details.get("reasoning_tokens") or 0,
-        unmetered=int(not is_metered),
+        input=counts.cached + counts.cache_write if counts.input is None else counts.input,
+        output=counts.reasoning if counts.output is None else counts.output,
+        cached=counts.cached,
+        cache_write=counts.cache_write,
+        reasoning=counts.reasoning,
+        unmetered=int(not counts.are_metered),
     )
 
 
+def write_usage(usage: Usage) -> dict[str, Any]:
+    """Return the usage of one answer under OpenAI's names, as logs hold it; without the counts that are unknown."""
+    total = {} if usage.unmetered else {"total_tokens": usage.input + usage.output}
+    counts = {"prompt_tokens": usage.input, "completion_tokens": usage.output}
+    if usage.unmetered:
+        counts = {name: number for name, number in counts.items() if number}
+    sent = {"cached_tokens": usage.cached, "cache_creation_tokens": usage.cache_write}
+    return {
+        **counts,
+        **total,
+        "prompt_tokens_details": sent if any(sent.values()) else None,
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning} if usage.reasoning else None,
+    }
+
+
+def reaches_limit(usage: Usage, longest: float) -> bool:
+    """Whether an answer took all the tokens that it could. Reasoning that does not count against the limit may be more
+    than it."""
+    return usage.output == longest or usage.output - usage.reasoning >= longest
+
+
 def drop_unreadable_counts(reported: Any) -> dict[str, Any]:
-    """Return a usage without counts that are none: negative, beyond `MOST_TOKENS`, or no whole number. Where the output
-    is such, the total goes too, so that nothing is derived from it."""
+    """Return a usage without counts that are none: negative, impossibly large, or no whole number. Where the output is
+    such, the total goes too, so that nothing is derived from it."""
     if not isinstance(reported, Mapping):
         return {}
 
@@ -228,7 +229,7 @@ def drop_unreadable_counts(reported: Any) -> dict[str, Any]:
         if str(name).endswith("tokens_details"):
             readable = drop_unreadable_counts(readable) if isinstance(readable, Mapping) else None
         elif str(name).endswith("tokens") and readable is not None:
-            if not _is_count(readable):
+            if not is_count(readable):
                 dropped.add(name)
                 continue
             readable = int(readable)
@@ -239,12 +240,6 @@ def drop_unreadable_counts(reported: Any) -> dict[str, Any]:
     if dropped & {"completion_tokens", "output_tokens"}:
         usage.pop("total_tokens", None)
     return usage
-
-
-def _is_count(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return 0 <= value <= MOST_TOKENS and value == int(value)
 
 
 @dataclass(frozen=True, slots=True)

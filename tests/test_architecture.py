@@ -13,13 +13,15 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
 GROUND = {
     "records", "errors", "files", "redact", "replies", "bounds", "version", "log_lines", "calls", "playing", "loops",
+    "usage_forms",
 }  # fmt: skip
 RUNS = GROUND | {
     "config", "embed", "environments", "executor", "experience", "lm", "memory", "memory_files", "plan", "programs",
     "protocol", "sessions", "store",
 }  # fmt: skip
 ALLOWED = {
-    "records": set(),
+    "usage_forms": set(),
+    "records": {"usage_forms"},
     "errors": set(),
     "loops": {"records"},
     "bounds": {"errors"},
