@@ -195,21 +195,6 @@ def read_usage(reported: Any) -> Usage:
     )
 
 
-def write_usage(usage: Usage) -> dict[str, Any]:
-    """Return the usage of one answer under OpenAI's names, as logs hold it; without the counts that are unknown."""
-    total = {} if usage.unmetered else {"total_tokens": usage.input + usage.output}
-    counts = {"prompt_tokens": usage.input, "completion_tokens": usage.output}
-    if usage.unmetered:
-        counts = {name: number for name, number in counts.items() if number}
-    sent = {"cached_tokens": usage.cached, "cache_creation_tokens": usage.cache_write}
-    return {
-        **counts,
-        **total,
-        "prompt_tokens_details": sent if any(sent.values()) else None,
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning} if usage.reasoning else None,
-    }
-
-
 def reaches_limit(usage: Usage, longest: float) -> bool:
     """Whether an answer took all the tokens that it could. Reasoning that does not count against the limit may be more
     than it."""

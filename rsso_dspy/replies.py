@@ -14,8 +14,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from rsso_dspy.records import drop_unreadable_counts, read_usage, write_usage
+from rsso_dspy.records import drop_unreadable_counts, read_usage
 from rsso_dspy.redact import redact
+from rsso_dspy.usage_forms import read_token_counts, write_token_counts
 
 TakeBody = Callable[[Any], Any]
 """Takes the body of a response, as data, and returns it as the client is to read it."""
@@ -234,8 +235,8 @@ def read_body_usage(body: Any) -> dict[str, Any]:
     if not isinstance(reported, Mapping):
         reported = {name: value for name, value in body.items() if name in OLLAMA_COUNTS}
 
-    usage = read_usage({**_read_timings(body.get("timings")), **reported})
-    return write_usage(usage) if usage.input or usage.output else {}
+    counts = read_token_counts({**_read_timings(body.get("timings")), **reported})
+    return write_token_counts(counts) if counts.input or counts.output else {}
 
 
 def _read_timings(timings: Any) -> dict[str, Any]:
@@ -253,16 +254,16 @@ def choose_usage(reported: Any, bodies: Sequence[Any]) -> dict[str, Any]:
     """Return the usage of a request: what its client reported, or the body of its one response where that tells another
     bill. Clients lose counts that stand in other places than they expect, and some add reasoning a second time."""
     usage = drop_unreadable_counts(reported)
-    counts = read_usage(usage)
+    counts = read_token_counts(usage)
 
     best = counts
     body_usage = read_body_usage(bodies[0]) if len(bodies) == 1 else {}
     if body_usage:
-        body_counts = read_usage(body_usage)
-        if counts.unmetered or not body_counts.unmetered:
+        body_counts = read_token_counts(body_usage)
+        if body_counts.are_metered or not counts.are_metered:
             best = body_counts
 
     is_plain = (usage.get("prompt_tokens"), usage.get("completion_tokens")) == (best.input, best.output)
-    if best == counts and (is_plain or best.unmetered):
+    if best == counts and (is_plain or not best.are_metered):
         return usage
-    return write_usage(best)
+    return write_token_counts(best)

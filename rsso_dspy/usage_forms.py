@@ -36,10 +36,11 @@ def read_token_counts(reported: Any) -> TokenCounts:
     """Return the counts of a usage in any form. Where the input is missing it is what the total leaves beside the
     output, and the other way round. What is no count is taken for untold."""
     told = ToldCounts.collect(reported)
-    if not told.input:
+    if not told.input or (told.cache_miss and told.input < told.cached + told.cache_miss):
         told = replace(told, input=_derive_input(told))
     if told.input is None:
-        return TokenCounts(None, told.output, told.cached, told.cache_write, told.reasoning)
+        output = None if told.output is None else told.list_outputs()[0]
+        return TokenCounts(None, output, told.cached, told.cache_write, told.reasoning)
 
     sums = [_Sum(sent, written) for sent in told.list_inputs() for written in told.list_outputs()]
     fitting = [counts for counts in sums if counts.input + counts.output == told.total]
@@ -58,9 +59,25 @@ def read_token_counts(reported: Any) -> TokenCounts:
     )
 
 
+def write_token_counts(counts: TokenCounts) -> dict[str, Any]:
+    """Return counts as a usage in OpenAI's form, which is read as the same counts; without those that are unknown."""
+    input_details = {"cached_tokens": counts.cached, "cache_creation_tokens": counts.cache_write}
+    output_details = {"reasoning_tokens": counts.reasoning}
+    usage: dict[str, Any] = {"prompt_tokens": counts.input, "completion_tokens": counts.output}
+    if counts.input is not None and counts.output is not None:
+        usage["total_tokens"] = counts.input + counts.output
+
+    known = {name: number for name, number in usage.items() if number is not None}
+    return {
+        **known,
+        "prompt_tokens_details": input_details if any(input_details.values()) else None,
+        "completion_tokens_details": output_details if counts.reasoning else None,
+    }
+
+
 def _derive_input(told: "ToldCounts") -> int | None:
-    """Return an input that was not told, or told as 0: what hit and missed the cache, or the rest of the total. It may
-    be 0 where all that was sent stands beside it, as cached."""
+    """Return an input that was not told, or told as 0, or as what missed the cache alone: what hit and missed it, else
+    the rest of the total. It may be 0 where all that was sent stands beside it, as cached."""
     if told.cache_miss:
         return told.cached + told.cache_miss
     rest = (told.total or 0) - told.list_outputs()[0]
@@ -158,7 +175,7 @@ class ToldCounts:
         cache had of it."""
         told, cache = self.input or 0, self.cached + self.cache_write
         inputs = [told, told + cache, told + self.cached, told + self.cache_write]
-        if self.is_cache_beside or self.cache_miss == told:
+        if self.is_cache_beside:
             inputs.insert(0, told + cache)
         return [number for number in inputs if number >= cache]
 

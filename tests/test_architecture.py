@@ -27,7 +27,7 @@ ALLOWED = {
     "bounds": {"errors"},
     "version": set(),
     "redact": set(),
-    "replies": {"records", "redact"},
+    "replies": {"records", "redact", "usage_forms"},
     "files": {"bounds", "errors", "redact"},
     "log_lines": {"bounds", "files"},
     "calls": {"errors", "files", "log_lines", "records", "redact"},
