@@ -29,7 +29,8 @@ def test_a_page_that_is_behind_is_brought_up(script, monkeypatch):
     server = SERVERS["ollama"]
     monkeypatch.setattr(script, "SERVERS", {"ollama": server})
     old = "before\n<!-- servers tokens -->\n| stale |\n<!-- end -->\nafter\n"
-    row = "| Ollama | `prompt_tokens` 100, `completion_tokens` 20, `total_tokens` 120 | 100 |  |  | 20 |  | `reasoning` |"
+    usage = "`prompt_tokens` 100, `completion_tokens` 20, `total_tokens` 120"
+    row = f"| Ollama | {usage} | 100 |  |  | 20 |  | `reasoning` |"
     new = script.write_page(old)
     assert new.startswith("before\n<!-- servers tokens -->\n| server |")
     assert new.endswith(f"{row}\n<!-- end -->\nafter\n")
