@@ -4,8 +4,8 @@
     python scripts/write_servers_page.py --check    # fails where the page says anything else
 
 Every cell comes from requests through this package to a server on this machine, which answers in the form of the
-server that the row is about (`tests/server_forms.py`). A table stands between ``<!-- servers NAME -->`` and ``<!-- end -->``.
-To add a column, add its name and a function from what was seen of a server to the text of a cell.
+server that the row is about (`tests/server_forms.py`). A table stands between ``<!-- servers NAME -->`` and
+``<!-- end -->``. To add a column, add its name and a function from what was seen of a server to the text of a cell.
 """
 
 import json
