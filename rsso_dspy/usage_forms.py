@@ -9,7 +9,7 @@ counts is the total says what they include.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ MOST_TOKENS = 10**9  # maximum count of a usage that is believed; no model reads
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """Tokens of one request. What a server does not tell of its cache or of reasoning counts as none."""
+    """Tokens of one request. Where a server says nothing of its cache or of reasoning, there were none."""
 
     input: int | None  # including `cached` and `cache_write`; None if unknown
     output: int | None  # including `reasoning`; None if unknown
@@ -34,63 +34,86 @@ class TokenCounts:
 
 def read_token_counts(reported: Any) -> TokenCounts:
     """Return the counts of a usage in any form. Where the input is missing it is what the total leaves beside the
-    output, and the other way round. What is no count is taken for untold."""
-    told = ToldCounts.collect(reported)
-    if not told.input or (told.cache_miss and told.input < told.cached + told.cache_miss):
-        told = replace(told, input=_derive_input(told))
-    if told.input is None:
-        output = None if told.output is None else told.list_outputs()[0]
-        return TokenCounts(None, output, told.cached, told.cache_write, told.reasoning)
+    output, and the other way round. What is no count is taken for missing."""
+    usage = ReportedUsage.collect(reported)
+    is_input_short = usage.cache_miss > 0 and (usage.input or 0) < usage.cached + usage.cache_miss
+    if not usage.input or is_input_short:
+        usage = replace(usage, input=_derive_input(usage))
+    if usage.input is None:
+        output = None if usage.output is None else usage.list_outputs()[0]
+        return TokenCounts(None, output, usage.cached, usage.cache_write, usage.reasoning)
 
-    sums = [_Sum(sent, written) for sent in told.list_inputs() for written in told.list_outputs()]
-    fitting = [counts for counts in sums if counts.input + counts.output == told.total]
-    best = fitting[0] if fitting else sums[0]
+    reading = _choose_reading(usage)
+    hidden = max(0, (usage.total or 0) - reading.input - reading.output)  # output that stands in the total alone
+    if usage.output is None:
+        is_known = hidden > 0 or (reading.output > 0 and reading.input + reading.output == usage.total)
+        hidden_reasoning = 0
+    else:
+        is_known = True
+        hidden_reasoning = hidden if usage.output else 0
 
-    hidden = max(0, (told.total or 0) - best.input - best.output)  # output that stands in the total alone
-    is_output_known = told.output is not None or hidden or (fitting and best.output)
-    if not is_output_known:
-        return TokenCounts(best.input, None, told.cached, told.cache_write, told.reasoning)
     return TokenCounts(
-        input=best.input,
-        output=best.output + hidden,
-        cached=told.cached,
-        cache_write=told.cache_write,
-        reasoning=told.reasoning + (hidden if told.output else 0),
+        input=reading.input,
+        output=reading.output + hidden if is_known else None,
+        cached=usage.cached,
+        cache_write=usage.cache_write,
+        reasoning=usage.reasoning + hidden_reasoning,
     )
 
 
 def write_token_counts(counts: TokenCounts) -> dict[str, Any]:
     """Return counts as a usage in OpenAI's form, which is read as the same counts; without those that are unknown."""
-    input_details = {"cached_tokens": counts.cached, "cache_creation_tokens": counts.cache_write}
-    output_details = {"reasoning_tokens": counts.reasoning}
-    usage: dict[str, Any] = {"prompt_tokens": counts.input, "completion_tokens": counts.output}
+    usage: dict[str, Any] = {}
+    if counts.input is not None:
+        usage["prompt_tokens"] = counts.input
+    if counts.output is not None:
+        usage["completion_tokens"] = counts.output
     if counts.input is not None and counts.output is not None:
         usage["total_tokens"] = counts.input + counts.output
 
-    known = {name: number for name, number in usage.items() if number is not None}
-    return {
-        **known,
-        "prompt_tokens_details": input_details if any(input_details.values()) else None,
-        "completion_tokens_details": output_details if counts.reasoning else None,
-    }
+    usage["prompt_tokens_details"] = None
+    if counts.cached or counts.cache_write:
+        usage["prompt_tokens_details"] = {
+            "cached_tokens": counts.cached,
+            "cache_creation_tokens": counts.cache_write,
+        }
+    usage["completion_tokens_details"] = None
+    if counts.reasoning:
+        usage["completion_tokens_details"] = {"reasoning_tokens": counts.reasoning}
+    return usage
 
 
-def _derive_input(told: "ToldCounts") -> int | None:
-    """Return an input that was not told, or told as 0, or as what missed the cache alone: what hit and missed it, else
-    the rest of the total. It may be 0 where all that was sent stands beside it, as cached."""
-    if told.cache_miss:
-        return told.cached + told.cache_miss
-    rest = (told.total or 0) - told.list_outputs()[0]
-    if rest > 0:
-        return rest
-    return told.input if told.is_cache_beside and told.cached + told.cache_write else None
-
-
-class _Sum(NamedTuple):
-    """A reading of a usage: what it may mean by its counts."""
+class _Reading(NamedTuple):
+    """What the counts of a usage may mean: all of the input, all of the output."""
 
     input: int
     output: int
+
+
+def _choose_reading(usage: "ReportedUsage") -> _Reading:
+    """Return the first reading whose sum is the total, else the one that holds without a total."""
+    readings = []
+    for whole_input in usage.list_inputs():
+        for whole_output in usage.list_outputs():
+            readings.append(_Reading(whole_input, whole_output))
+
+    for reading in readings:
+        if reading.input + reading.output == usage.total:
+            return reading
+    return readings[0]
+
+
+def _derive_input(usage: "ReportedUsage") -> int | None:
+    """Return an input that is missing, or 0, or what missed the cache alone: what hit and missed it, else the rest of
+    the total. It may be 0 where all that was sent stands beside it, as cached."""
+    if usage.cache_miss:
+        return usage.cached + usage.cache_miss
+
+    rest = (usage.total or 0) - usage.list_outputs()[0]
+    if rest > 0:
+        return rest
+    is_all_cached = usage.is_cache_beside and usage.cached + usage.cache_write > 0
+    return usage.input if is_all_cached else None
 
 
 # What a usage tells.
@@ -106,31 +129,50 @@ OUTPUT_NAMES = (
     {"native", "completion"},
 )
 TOTAL_NAMES = ({"total"},)
-"""The words of a count's name, without `UNITS`. Of two that are told, the first one is read."""
+"""The words of a count's name, without `UNITS`. Of several that are there, the first is read."""
 
 UNITS = {"token", "tokens", "count", "counts", "num"}
-"""Words that say that a number is one of tokens."""
+"""Words that say that a number is one of tokens: not of seconds, of dollars, of searches."""
 
 CACHE_WORDS = {"cache", "cached", "caching"}
 WRITE_WORDS = {"creation", "created", "write", "writes", "written"}
 MISS_WORDS = {"miss", "missed", "misses", "uncached"}
 REASONING_WORDS = {"reasoning", "thinking", "thought", "thoughts"}
+DETAIL_WORDS = {"detail", "details"}
 
-PARTS = ("billed_units", "tokens")
-"""Where the counts of a usage stand one level down; what is billed comes first."""
+NESTED = ("billed_units", "tokens")
+"""Where the counts of a usage may stand one level down; what is billed comes first."""
+
+Words = frozenset[str]
 
 
 class _Count(NamedTuple):
     """One number of a usage."""
 
-    words: frozenset[str]  # of its name, without `UNITS`
+    words: Words  # of its name, without `UNITS`
     number: int
-    is_detail: bool  # whether it stands in the details of another count, which includes it
+    is_detail: bool  # whether it stands in the details of another count
+
+    @property
+    def is_cache_write(self) -> bool:
+        return bool(self.words & CACHE_WORDS and self.words & WRITE_WORDS)
+
+    @property
+    def is_cache_miss(self) -> bool:
+        return bool(self.words & CACHE_WORDS and self.words & MISS_WORDS)
+
+    @property
+    def is_cache_read(self) -> bool:
+        return bool(self.words & CACHE_WORDS) and not self.is_cache_write and not self.is_cache_miss
+
+    @property
+    def is_reasoning(self) -> bool:
+        return bool(self.words & REASONING_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
-class ToldCounts:
-    """The counts of a usage as its server means them. None: untold."""
+class ReportedUsage:
+    """The counts of a usage as its server means them. None: missing."""
 
     input: int | None
     output: int | None
@@ -143,105 +185,127 @@ class ToldCounts:
     is_reasoning_beside: bool  # whether the form counts reasoning beside the output, as Gemini's does
 
     @classmethod
-    def collect(cls, reported: Any) -> "ToldCounts":
+    def collect(cls, reported: Any) -> "ReportedUsage":
         usage = _find_counted_part(reported)
         counts = list(_list_counts(usage))
-        unreadable = [
-            _split_name(str(name)) for name, value in usage.items() if value is not None and not is_count(value)
-        ]
-
-        cache_counts = [count for count in counts if count.words & CACHE_WORDS]
-        writes = [count for count in cache_counts if count.words & WRITE_WORDS]
-        misses = [count for count in cache_counts if count.words & MISS_WORDS]
-        reads = [count for count in cache_counts if not count.words & (WRITE_WORDS | MISS_WORDS)]
-        thoughts = [count for count in counts if count.words & REASONING_WORDS]
-
         names = {count.words for count in counts if not count.is_detail}
-        cache_names = {count.words for count in (*reads, *writes)} & names
+
+        total = _find_count(counts, TOTAL_NAMES)
+        if _has_unreadable_output(usage):
+            total = None  # nothing may be derived from it
+
+        is_cache_beside = False
+        for count in counts:
+            is_of_cache = count.is_cache_read or count.is_cache_write
+            if is_of_cache and not count.is_detail and "input" in count.words:
+                is_cache_beside = {"input"} in names
+
         return cls(
             input=_find_count(counts, INPUT_NAMES),
             output=_find_count(counts, OUTPUT_NAMES),
-            total=None if any(words in OUTPUT_NAMES for words in unreadable) else _find_count(counts, TOTAL_NAMES),
-            cached=_take_largest(reads),
-            cache_write=_take_largest(writes),
-            cache_miss=_take_largest(misses),
-            reasoning=_take_largest(thoughts),
-            is_cache_beside={"input"} in names and any("input" in words for words in cache_names),
+            total=total,
+            cached=_find_largest(count.number for count in counts if count.is_cache_read),
+            cache_write=_find_largest(count.number for count in counts if count.is_cache_write),
+            cache_miss=_find_largest(count.number for count in counts if count.is_cache_miss),
+            reasoning=_find_largest(count.number for count in counts if count.is_reasoning),
+            is_cache_beside=is_cache_beside,
             is_reasoning_beside={"candidates"} in names,
         )
 
     def list_inputs(self) -> list[int]:
         """Return what all of the input may be, first what it is unless the total says otherwise: no less than what the
         cache had of it."""
-        told, cache = self.input or 0, self.cached + self.cache_write
-        inputs = [told, told + cache, told + self.cached, told + self.cache_write]
+        plain = self.input or 0
+        cache = self.cached + self.cache_write
+
+        inputs = [
+            plain,  # has all that the cache read and wrote
+            plain + cache,  # has nothing of it
+            plain + self.cached,  # has what was written alone
+            plain + self.cache_write,  # has what was read alone
+        ]
         if self.is_cache_beside:
-            inputs.insert(0, told + cache)
+            inputs.insert(0, plain + cache)
         return [number for number in inputs if number >= cache]
 
     def list_outputs(self) -> list[int]:
-        """Return what all of the output may be, likewise: no less than the reasoning. The last one is for clients that
-        add reasoning to an output that has it."""
-        told = self.output or 0
-        outputs = [told, told + self.reasoning, told - self.reasoning]
+        """Return what all of the output may be, likewise: no less than the reasoning."""
+        plain = self.output or 0
+
+        outputs = [
+            plain,  # has the reasoning
+            plain + self.reasoning,  # has it not
+            plain - self.reasoning,  # has it twice: a client added it to an output that had it
+        ]
         if self.is_reasoning_beside:
-            outputs.insert(0, told + self.reasoning)
+            outputs.insert(0, plain + self.reasoning)
         return [number for number in outputs if number >= self.reasoning]
 
 
 def _find_counted_part(reported: Any) -> Mapping[str, Any]:
     """Return the usage, or the part of it with the counts that are billed."""
-    if hasattr(reported, "model_dump"):
-        reported = reported.model_dump()
-    if not isinstance(reported, Mapping):
+    usage = _dump_model(reported)
+    if not isinstance(usage, Mapping):
         return {}
-    for name in PARTS:
-        part = reported.get(name)
+
+    for name in NESTED:
+        part = usage.get(name)
         if isinstance(part, Mapping) and part:
-            others = {key: value for key, value in reported.items() if key not in PARTS}
-            return {**others, **part}
-    return reported
+            rest = {key: value for key, value in usage.items() if key not in NESTED}
+            return {**rest, **part}
+    return usage
+
+
+def _dump_model(value: Any) -> Any:
+    """Return the data of a client's object; data as they are."""
+    return value.model_dump() if hasattr(value, "model_dump") else value
 
 
 def _list_counts(usage: Mapping[str, Any], is_detail: bool = False) -> Iterator[_Count]:
-    for name, value in usage.items():
-        words = _split_name(str(name))
-        readable = value.model_dump() if hasattr(value, "model_dump") else value
+    """List the counts of a usage, and those in the details of its counts."""
+    for name, reported in usage.items():
+        words = _split_name(name)
+        value = _dump_model(reported)
 
-        if isinstance(readable, Mapping):
-            if words & {"detail", "details"} and not words & CACHE_WORDS:
-                yield from _list_counts(readable, is_detail=True)
-            elif words & CACHE_WORDS:  # by how long the provider keeps them
-                parts = [count for count in readable.values() if is_count(count)]
-                yield _Count(words, int(sum(parts)), is_detail)
-        elif is_count(readable) and _is_of_tokens(str(name)):
-            yield _Count(words, int(readable), is_detail)
+        if isinstance(value, Mapping) and words & CACHE_WORDS:
+            yield _Count(words, _sum_counts(value), is_detail)  # in parts, by how long the provider keeps them
+        elif isinstance(value, Mapping) and words & DETAIL_WORDS:
+            yield from _list_counts(value, is_detail=True)
+        elif is_count(value) and words & UNITS:
+            yield _Count(words - UNITS, int(value), is_detail)
+
+
+def _sum_counts(parts: Mapping[str, Any]) -> int:
+    return int(sum(number for number in parts.values() if is_count(number)))
+
+
+def _has_unreadable_output(usage: Mapping[str, Any]) -> bool:
+    for name, value in usage.items():
+        is_output = _split_name(name) - UNITS in OUTPUT_NAMES
+        if is_output and value is not None and not is_count(value):
+            return True
+    return False
 
 
 def _find_count(counts: list[_Count], names: tuple[set[str], ...]) -> int | None:
-    """Return the first count with one of these names that is not 0, else 0 if that is told."""
-    told = [count.number for name in names for count in counts if count.words == name and not count.is_detail]
-    return next(filter(None, told), 0) if told else None
+    """Return the first count with one of these names that is not 0; 0 if there are only such; None if there is none."""
+    number = None
+    for name in names:
+        for count in counts:
+            if count.words == name and not count.is_detail:
+                number = number or count.number
+    return number
 
 
-def _take_largest(counts: list[_Count]) -> int:
-    """Return the largest of counts that tell the same under several names, or a whole beside its parts."""
-    return max((count.number for count in counts), default=0)
+def _find_largest(numbers: Iterable[int]) -> int:
+    """Return the largest of numbers that tell the same under several names, or a whole beside its parts."""
+    return max(numbers, default=0)
 
 
-def _split_name(name: str) -> frozenset[str]:
-    """Return the words of a name, ``promptTokenCount`` or ``prompt_tokens``, without `UNITS`: ``{"prompt"}``."""
-    return frozenset(_list_words(name)) - UNITS
-
-
-def _list_words(name: str) -> list[str]:
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])|_|-", " ", name)  # at a capital letter, an underscore, a hyphen
-    return spaced.lower().split()
-
-
-def _is_of_tokens(name: str) -> bool:
-    """Whether a number is one of tokens by its name: not of seconds, of dollars, of searches."""
-    return bool(UNITS & set(_list_words(name)))
+def _split_name(name: object) -> Words:
+    """Return the words of a name, ``promptTokenCount`` or ``prompt_tokens``: ``{"prompt", "tokens"}``."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])|_|-", " ", str(name))  # at a capital letter, an underscore, a hyphen
+    return frozenset(spaced.lower().split())
 
 
 def is_count(value: Any) -> bool:
