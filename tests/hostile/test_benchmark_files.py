@@ -104,6 +104,16 @@ def test_a_folder_may_hold_one_domain_and_its_definition(tmp_path):
         list_files("gripper", tmp_path)
 
 
+def test_the_folder_of_a_domain_may_be_named_itself(tmp_path):
+    home = tmp_path / "blockworld"
+    home.mkdir()
+    (home / "domain.pddl").write_text("(define (domain blocks))")
+    (home / "p1.pddl").write_text(BLOCKS)
+    assert list_files("blockworld", home) == [home / "p1.pddl"]
+    assert digest_files(str(home)) == digest_files(str(tmp_path))
+    check_files([BENCHMARK.tasks.variant("blockworld", 70)], str(home))
+
+
 def test_problems_outside_of_a_folder_of_their_domain_are_named(tmp_path):
     (tmp_path / "domain.pddl").write_text("(define (domain blocks))")
     (tmp_path / "p1.pddl").write_text(BLOCKS)

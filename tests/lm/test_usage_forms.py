@@ -10,7 +10,7 @@ import dspy
 import pytest
 
 from rsso_dspy.config import BackendConfig
-from rsso_dspy.lm import Backend
+from rsso_dspy.lm import Backend, make_logged
 from rsso_dspy.pricing import price_usage
 from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.records import Usage, reaches_limit, read_usage
@@ -85,6 +85,43 @@ def test_what_is_booked_after_a_request_is_what_the_body_says(name, settings, is
     if not server.counted.unmetered:
         (usage,) = asked.tracked.values()
         assert (usage["prompt_tokens"], usage["completion_tokens"]) == (server.counted.input, server.counted.output)
+
+
+RESPONSE = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1760000000,
+    "status": "completed",
+    "model": "m",
+    "output": [
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {
+            "type": "message",
+            "id": "msg_1",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": ANSWER, "annotations": []}],
+        },
+    ],
+    "usage": {
+        "input_tokens": 100,
+        "output_tokens": 20,
+        "total_tokens": 120,
+        "input_tokens_details": {"cached_tokens": 40},
+        "output_tokens_details": {"reasoning_tokens": 8},
+    },
+}
+"""Of OpenAI's Responses API."""
+
+
+def test_a_users_model_on_the_responses_api_is_booked_likewise():
+    booked: list[Usage] = []
+    ledger = TrialLedger(lambda _role, usage: booked.append(usage))
+    data = json.dumps(RESPONSE).encode()
+    with replying(lambda *_: (200, {"Content-Type": "application/json"}, data)) as url, ledger.book_under_role("actor"):
+        lm = dspy.LM("openai/gpt-4.1-mini", model_type="responses", api_base=f"{url}/v1", api_key=KEY, cache=False)
+        assert make_logged(lm)("Is water wet?") == [{"text": ANSWER}]
+    assert booked == [counted(100, 20, cached=40, reasoning=8)]
 
 
 UNKNOWN = Usage(calls=1, unmetered=1)

@@ -99,8 +99,11 @@ def list_files(domain: str, folder: Path) -> list[Path]:
 
 
 def _find_files(domain: str, folder: Path) -> list[Path]:
-    named = [path for path in _list_folder(folder) if path.name.lower() == domain and path.is_dir()]
-    return [path for home in named for path in _find_problems(home)]
+    """The problem files in the folder of a domain, which may be the folder itself."""
+    homes = [path for path in _list_folder(folder) if path.name.lower() == domain and path.is_dir()]
+    if not homes and folder.resolve().name.lower() == domain:
+        homes = [folder]
+    return [path for home in homes for path in _find_problems(home)]
 
 
 def _find_problems(folder: Path) -> list[Path]:
