@@ -6,7 +6,8 @@
                                             the request of call 7, with the first of the lines that follow it:
     {"call": 7, "failed": "LMServerError", "usage": [...]}          an attempt without an answer; the call goes on
     {"call": 7, "error": {...}}                                     the call has failed
-    {"call": 7, "answer": [...], "usage": [...], "served": "m-2", "cut": true, "seconds": 1.2}
+    {"call": 7, "answer": [...], "usage": [...], "served": "m-2", "finish": "length", "cut": true,
+     "seconds": 1.2}
     {"read": 7, "malformed": true}          its answer could not be read, or was read although it broke the format
 
 Calls are numbered one by one, in the order in which they stand. What is read has to follow from the lines before it:
@@ -67,6 +68,8 @@ class Call:
     failed: list[tuple[str, list[dict[str, Any]]]] = field(default_factory=list)  # attempts: kind of error, usage
     usage: list[dict[str, Any]] = field(default_factory=list)  # usage as reported by the provider
     served: str = ""  # name of the answering model as reported by the server
+    finish: str = ""  # why the answer ended, in the provider's word
+    forms: list[str] = field(default_factory=list)  # in which the request was sent, as the server takes no other
     cut: bool = False  # whether the answer was cut off at the length limit, or too long to be read
     seconds: float = 0.0  # seconds from the answered request to its answer
 
@@ -235,7 +238,7 @@ class CallLines:
             error=last.get("error"),
             failed=[(each["failed"], each["usage"]) for each in lines if "failed" in each],
             usage=last.get("usage", []) if "answer" in last else [],
-            **{name: last[name] for name in ("served", "cut", "seconds") if name in last},
+            **{name: last[name] for name in ("served", "finish", "forms", "cut", "seconds") if name in last},
         )
 
     # Finding answers.
@@ -302,8 +305,8 @@ class CallLines:
         self._put(ticket, {"failed": kind, "usage": usage})
 
     def end(self, ticket: int, **outcome: Any) -> None:
-        """Write how a call ended: its `error`, or its `answer` with usage, served model, and seconds."""
-        self._put(ticket, {name: value for name, value in outcome.items() if value not in (False, "")})
+        """Write how a call ended: its `error`, or its `answer` with usage, served model, why it ended, and seconds."""
+        self._put(ticket, {name: value for name, value in outcome.items() if value or name in ("answer", "usage")})
 
     def copy(self, call: Call) -> None:
         """Write a call of another log, with all its attempts."""
@@ -313,7 +316,16 @@ class CallLines:
         if call.error is not None:
             self.end(ticket, error=call.error)
             return
-        self.end(ticket, answer=call.answer, usage=call.usage, served=call.served, cut=call.cut, seconds=call.seconds)
+        self.end(
+            ticket,
+            answer=call.answer,
+            usage=call.usage,
+            served=call.served,
+            finish=call.finish,
+            forms=call.forms,
+            cut=call.cut,
+            seconds=call.seconds,
+        )
 
     def note_read(self, **what: bool) -> None:
         """Write that the last answer was `malformed`, or `repaired`."""

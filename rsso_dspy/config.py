@@ -69,6 +69,9 @@ Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS)]
 Dollars = Annotated[float, Field(ge=0, le=MOST_DOLLARS)]
 Temperature = Annotated[float, Field(ge=0, le=100)]
 
+NotSent = Literal["none"]
+NOT_SENT: NotSent = "none"  # value of a setting that a model does not take; one that is absent is inherited
+
 
 class RoleOverride(Section):
     """What a role may have of its own, in place of its backend's."""
@@ -78,23 +81,28 @@ class RoleOverride(Section):
     """Endpoint, if not the provider's own."""
     key_variable: Variable = None
     """Name of the environment variable with the key; absent for a backend without keys."""
-    temperature: Temperature | None = None
+    temperature: Temperature | NotSent | None = None
+    """Sampling temperature; `none` sends none, for models that take none."""
     top_p: Annotated[float | None, Field(gt=0, le=1)] = None
     """Nucleus sampling (top-p); not sent when absent."""
     top_k: Count | None = None
     """Top-k sampling; not sent when absent. OpenAI and Ollama do not support it."""
     repetition_penalty: Annotated[float | None, Field(gt=0, le=100)] = None
     """Penalty of repeated tokens, 1 for none; not sent when absent. Anthropic, OpenAI and Ollama do not support it."""
-    max_tokens: Count | None = None
+    max_tokens: Count | NotSent | None = None
+    """Maximum answer length in tokens; `none` sends no limit."""
+    system: Literal["system", "user"] | None = None
+    """Where instructions stand: in a system message, or at the beginning of the first user message, for models that
+    take no system message (Gemma 2, Mistral Instruct). When absent: `system`."""
 
 
 class BackendConfig(RoleOverride):
     model: str
     """`provider/model`, as in LiteLLM and DSPy; `embedded/explorer` is the rule-based offline model."""
-    temperature: Temperature | None = 0.0
-    """Sampling temperature of every role that does not override it."""
-    max_tokens: Count | None = 1024
-    """Maximum answer length in tokens."""
+    temperature: Temperature | NotSent | None = 0.0
+    """Sampling temperature of every role that does not override it; `none` sends none, for models that take none."""
+    max_tokens: Count | NotSent | None = 1024
+    """Maximum answer length in tokens; `none` sends no limit."""
     seed: bool = False
     """Whether every request carries its own seed, derived from unit, trial and request number. Samples then differ
     between trials and repeat between runs, if the server honours seeds. Anthropic does not support it."""
@@ -115,14 +123,18 @@ class BackendConfig(RoleOverride):
 
     def resolve_role(self, role: Role, temperature: float | None = None) -> RoleOverride:
         """Merge the settings with the role's overrides and a temperature. A role on another provider inherits
-        neither endpoint nor key, and a role with its own endpoint no key, so that no key reaches another server."""
+        neither endpoint nor key, and a role with its own endpoint no key, so that no key reaches another server. A role
+        that sends no temperature sends none whatever is asked for."""
         own = self.roles.get(role, RoleOverride()).model_dump(exclude_none=True)
         inherited = self.model_dump(include=set(RoleOverride.model_fields))
         if own.get("model", self.model).partition("/")[0] != self.model.partition("/")[0]:
             inherited |= {"base_url": None, "key_variable": None}
         if own.get("base_url", self.base_url) != self.base_url:
             inherited |= {"key_variable": None}
-        return RoleOverride(**{**inherited, **own, **({} if temperature is None else {"temperature": temperature})})
+        merged = {**inherited, **own}
+        if temperature is not None and merged["temperature"] != NOT_SENT:
+            merged["temperature"] = temperature
+        return RoleOverride(**merged)
 
 
 PROFILES: dict[str, dict[str, Any]] = {

@@ -29,8 +29,9 @@ from dspy.utils.exceptions import LMError
 from rsso_dspy.calls import LETTERS
 from rsso_dspy.config import MINILM, EmbedderConfig
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, MissingKey, NotRecorded, Stopped
+from rsso_dspy.failures import normalize_error
 from rsso_dspy.files import read_bytes
-from rsso_dspy.lm import RequestRetrier, bypass_proxy, call_with_timeout, import_litellm, normalize_error, read_key
+from rsso_dspy.lm import RequestRetrier, bypass_proxy, call_with_timeout, import_litellm, read_key
 from rsso_dspy.playing import get_playing
 from rsso_dspy.redact import redact, strip_credentials
 from rsso_dspy.replies import make_encodable

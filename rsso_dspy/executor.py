@@ -6,8 +6,10 @@ A unit starts from empty memories, from those of its training, from what the pre
 from loaded files. An errored unit has no score, ends its stream, and is played again by the next run.
 """
 
+import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -27,7 +29,8 @@ from rsso_dspy.errors import (
     UnreadableAnswers,
     UsageError,
 )
-from rsso_dspy.lm import Backend, lookup_recorded_policy
+from rsso_dspy.failures import lookup_recorded_policy
+from rsso_dspy.lm import Backend
 from rsso_dspy.memory.reflections import pass_on_reflections
 from rsso_dspy.memory_files import NOTHING_CARRIED, InitialMemories, count_entries, describe_sources, sources_of
 from rsso_dspy.plan import Plan, forecast_calls
@@ -370,7 +373,9 @@ class UnitRunner:
 
 
 LISTENING = 1.0  # maximum seconds of one wait, because a Ctrl-C just before a wait takes effect only after it
-FAILURES_TO_STOP = 3  # number of consecutive units with an error of the model's or simulator's side that stops the run
+FAILURES_TO_STOP = 3
+"""Number of consecutive units with an error of the model's or simulator's side that stops the run; also of units whose
+very first request failed alike, whoever is at fault."""
 
 
 Submit = Callable[[Plan, Job], Future[JobRecord]]
@@ -437,6 +442,11 @@ def fingerprint_programs(programs: Mapping[Arm, Agent]) -> dict[str, str]:
     return {arm.name: fingerprint_program(program) for arm, program in programs.items()}
 
 
+def _is_unanswered(record: JobRecord) -> bool:
+    """Whether no model answered any request of a unit."""
+    return not any(usage.calls for trial in record.trials for usage in trial.usage.values())
+
+
 class Executor:
     """Plays work on an engine and handles failures. The player's events report its progress."""
 
@@ -444,6 +454,7 @@ class Executor:
         self.player = player
         self.engine = engine
         self._failures = 0
+        self._unanswered: Counter[str] = Counter()  # units in a row without any answer, by their failure
 
     def run(self, plan: Plan, work: Sequence[Job], jobs: int) -> RunOutcome:
         """Play `work` in order, up to `jobs` at once, each after what it starts from. After Ctrl-C, raises
@@ -540,6 +551,8 @@ class Executor:
     def _count_failure(self, work: Job, record: JobRecord, outcome: RunOutcome) -> None:
         self.player.events.emit(UnitFinished(work, record))
         outcome.played += 1
+        if not _is_unanswered(record):
+            self._unanswered.clear()
         if not record.has_errors:
             self._failures = 0
             return
@@ -549,7 +562,10 @@ class Executor:
             return
         policy = lookup_recorded_policy(failure)
         self._failures += policy != "fail"
-        if policy == "stop" or self._failures >= FAILURES_TO_STOP:
+        alike = re.sub(r"\d+", "#", str(failure))
+        self._unanswered[alike] += _is_unanswered(record)
+        failures = max(self._failures, self._unanswered[alike])
+        if policy == "stop" or failures >= FAILURES_TO_STOP:
             what = f"the backend {self.player.live.config.backend!r}" if policy else "the simulator"
             raise (BackendUnreachable if policy else EnvironmentFailure)(
                 f"stopped: {what} fails ({failure}). Finished work is kept; fix the cause (see `rsso-dspy doctor`) and "

@@ -16,40 +16,42 @@ import json
 import logging
 import os
 import random
-import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from math import inf
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
+from weakref import WeakKeyDictionary
 
 import dspy
+from dspy.clients._deprecation import adapter_message_call
 from dspy.utils import exceptions
 from dspy.utils.callback import with_callbacks
-from dspy.utils.exceptions import LMError, LMInvalidRequestError, LMRateLimitError, LMTimeoutError, LMTransportError
+from dspy.utils.exceptions import LMError, LMRateLimitError, LMTimeoutError, LMUnsupportedFeatureError
 
 from rsso_dspy.adapter import ChatAdapter, JSONAdapter
-from rsso_dspy.calls import Call, Place, make_plain
-from rsso_dspy.config import EMBEDDED, BackendConfig, Role, RoleOverride
-from rsso_dspy.errors import (
-    BackendFailure,
-    BackendUnreachable,
-    ConfigError,
-    MissingKey,
-    Stopped,
-    UsageError,
-    find_shortage,
-    list_causes,
+from rsso_dspy.calls import Call, Place, make_plain, text_of
+from rsso_dspy.config import EMBEDDED, NOT_SENT, BackendConfig, Role, RoleOverride
+from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey, Stopped, UsageError, list_causes
+from rsso_dspy.failures import (
+    Form,
+    dump_error,
+    explain_missing_answer,
+    find_other_form,
+    lookup_policy,
+    normalize_error,
+    restore_error,
 )
 from rsso_dspy.playing import get_playing
-from rsso_dspy.records import Failure, drop_unreadable_counts, reaches_limit, read_usage
+from rsso_dspy.records import drop_unreadable_counts, reaches_limit, read_usage
 from rsso_dspy.redact import (
     is_location,
     is_secret_name,
@@ -60,9 +62,13 @@ from rsso_dspy.redact import (
     watch_variable,
 )
 from rsso_dspy.replies import (
+    ErrorResponse,
+    MissingAnswer,
     choose_usage,
     drop_unreadable_usage,
     find_missing_answer,
+    join_parts,
+    list_endings,
     make_encodable,
     make_writable,
     tell_http_bodies,
@@ -255,7 +261,7 @@ def watch_clients() -> None:
 
 @functools.cache
 def _watch_clients() -> None:
-    tell_native_bodies(_take_body)
+    tell_native_bodies(_take_body, _take_error)
 
     client: Any = import_module("dspy.clients.lm")
     get_litellm = client._get_litellm
@@ -289,13 +295,13 @@ def _prepare_litellm() -> Any:
 
     def create_watched_client(handler: Any) -> Any:
         client = create_handler_client(handler)
-        tell_http_bodies(client, _take_body)
+        tell_http_bodies(client, _take_body, _take_error)
         return client
 
     def create_without_redirects() -> Any:
         client = create_client()
         client.follow_redirects = False
-        tell_http_bodies(client, _take_body)
+        tell_http_bodies(client, _take_body, _take_error)
         return client
 
     handler.create_client = create_watched_client
@@ -309,115 +315,14 @@ def _take_body(body: Any) -> Any:
     if not isinstance(tracker, RequestTracker):
         return body
     tracker.bodies.append(body)
-    return drop_unreadable_usage(body) if isinstance(body, Mapping) else {}
+    return drop_unreadable_usage(join_parts(body)) if isinstance(body, Mapping) else {}
 
 
-# Failures.
-
-Policy = Literal["retry", "suspect", "fail", "stop"]
-
-POLICIES: dict[type[Exception], Policy] = {
-    LMRateLimitError: "retry",  # 429
-    exceptions.LMServerError: "retry",  # 5xx, overloaded
-    LMTimeoutError: "retry",
-    LMTransportError: "retry",  # refused, reset or dropped connection
-    exceptions.LMLockTimeoutError: "retry",
-    exceptions.LMAuthError: "stop",  # 401, 403
-    exceptions.LMBillingError: "stop",  # 402, no credit
-    exceptions.LMConfigurationError: "stop",
-    exceptions.LMUnsupportedModelError: "stop",  # 404, model not found
-    exceptions.LMUnsupportedFeatureError: "stop",
-    MissingKey: "stop",
-    LMInvalidRequestError: "fail",  # 400: context overflow, refused content
-    LMError: "suspect",  # anything else, also a response of unknown form
-    BackendFailure: "suspect",
-}
-"""Error to policy; a subclass that is not listed has the policy of its nearest base class.
-
-    retry      temporary: the request is repeated after a wait; after the last attempt the trial is an error
-    suspect    the trial is an error, and the backend may be down
-    fail       the trial is an error because of this request; other requests may succeed
-    stop       the error would affect every unit: the run stops at once
-"""
-
-NO_CREDIT = ("insufficient_quota", "exceeded_current_quota", "credit balance is too low")  # of an empty account
-REFUSED_SETTING = ("unsupported_value", "unsupported_parameter")  # codes of settings that a model does not take
-
-
-def classify(error: LMError) -> type[LMError]:
-    """Return the class of an error, or a narrower one by its message or status. A missing model or path, an empty
-    account and an unsupported setting affect every request, however the provider reports them."""
-    said = f"{error.provider_code} {error.message}".lower()
-    if isinstance(error, LMInvalidRequestError | LMRateLimitError) and any(words in said for words in NO_CREDIT):
-        return exceptions.LMBillingError
-    if isinstance(error, LMInvalidRequestError):
-        setting = error.message.lstrip("`").startswith(("temperature", "max_tokens:"))
-        if error.status == 404:
-            return exceptions.LMUnsupportedModelError
-        if setting or error.provider_code in REFUSED_SETTING:
-            return exceptions.LMUnsupportedFeatureError
-    if isinstance(error, LMTransportError) and "timed out" in said:
-        return LMTimeoutError
-    return type(error)
-
-
-def lookup_policy(error: type[BaseException]) -> Policy | None:
-    """Return the policy of an error; None if the error does not come from the model's side."""
-    return next((POLICIES[kind] for kind in error.__mro__ if kind in POLICIES), None)
-
-
-def lookup_recorded_policy(failure: Failure | None) -> Policy | None:
-    """Return the policy of a recorded failure; None if it did not come from the model's side."""
-    own = {kind.__name__: kind for kind in (BackendFailure, MissingKey, BackendUnreachable)}
-    kind = own.get(failure.kind) or getattr(exceptions, failure.kind, None) if failure else None
-    return lookup_policy(kind) if isinstance(kind, type) else None
-
-
-ERROR_FIELDS = ("model", "provider", "provider_code", "status", "request_id", "retry_after")  # kept besides the message
-ADVICE = re.compile(r"\n\n +(?:credential came from|To fix):.*", re.S)
-"""Advice that DSPy's client appends to a provider's message, about settings that do not exist here."""
-
-
-def normalize_error(error: LMError) -> Exception:
-    """Return the error with its narrower class and only the provider's message, without keys, which providers quote. A
-    shortage on this machine is returned as itself: it is not the provider's fault, and retrying does not help."""
-    if shortage := find_shortage(error):
-        return shortage
-    known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
-    for below in list_causes(error) if known["retry_after"] is None else ():
-        with suppress(ValueError):  # LiteLLM keeps the headers in a cause of the error
-            asked = (getattr(below, "litellm_response_headers", None) or {}).get("retry-after", "")
-            known["retry_after"] = max(0.0, float(asked))
-            break
-    known = make_writable(known)
-    return classify(error)(message=redact(make_writable(ADVICE.sub("", error.message))), **known)
-
-
-LASTING = (LMRateLimitError, exceptions.ContextWindowExceededError)
-"""Errors that keep their class although they come with a status of 200: their code says what they are."""
-
-
-def explain_missing_answer(error: LMError | None, words: str, model: str) -> LMError:
-    """Return the error of a response that holds no answer but these words: that of a server, which is retried, unless
-    the client knows from a code in it that it is another."""
-    message = f"the server sent no answer: {words}"
-    if error is None or not (lookup_policy(classify(error)) == "stop" or isinstance(error, LASTING)):
-        return exceptions.LMServerError(message=message, model=model)
-    if words not in error.message:
-        error.message = message
-    return error
-
-
-def dump_error(error: LMError) -> dict[str, Any]:
-    known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
-    return {"kind": type(error).__name__, "message": error.message, **known}
-
-
-def restore_error(record: Mapping[str, Any]) -> LMError:
-    kind = getattr(exceptions, str(record.get("kind")), LMError)
-    kind = kind if isinstance(kind, type) and issubclass(kind, LMError) else LMError
-    fields = {name: value for name, value in record.items() if name not in ("kind", "message") and value is not None}
-    return kind(message=str(record.get("message")), **fields)
+def _take_error(response: ErrorResponse) -> None:
+    """Hand an error of a server to the tracker of its request."""
+    tracker = dspy.settings.get("usage_tracker")
+    if isinstance(tracker, RequestTracker):
+        tracker.error_response = response
 
 
 # Retries.
@@ -488,6 +393,7 @@ class RequestTracker:
     def __init__(self) -> None:
         self.usage: list[dict[str, Any]] = []
         self.bodies: list[Any] = []  # of the responses, as the server sent them
+        self.error_response: ErrorResponse | None = None  # the last one
         self.name = ""  # of the model, as the server reported it
         self.changed = ""  # decoding settings that the client omitted or changed, in words
         self.cut = False  # whether the server reported that it truncated the answer
@@ -496,23 +402,35 @@ class RequestTracker:
     def add_usage(self, _model: str, usage: dict[str, Any]) -> None:
         self.usage.append(make_writable(choose_usage(usage, () if self.usage else self.bodies)))
 
-    def find_missing_answer(self, answer: Any) -> str | None:
-        """Return what the server says in place of an answer; None if it sent one, or no body is known."""
+    @property
+    def ending(self) -> str:
+        """Why the answer ended, in the provider's word; empty where it did not say so."""
+        endings = [ending for body in self.bodies for ending in list_endings(body)]
+        return make_writable(endings[-1])[:LONGEST_NAME] if endings else ""
+
+    def find_missing_answer(self, answer: Any) -> MissingAnswer | None:
+        """Return why the server sent no answer; None if it sent one, or no body is known."""
         is_empty = not any(_holds_text(text) for text in answer or ())
         for body in self.bodies:
-            words = find_missing_answer(body, is_empty)
-            if words is not None:
-                return words
-        return "no choice in the response" if answer == [] else None
+            missing = find_missing_answer(body, is_empty)
+            if missing is not None:
+                return missing
+        return MissingAnswer("no choice in the response") if answer == [] else None
 
     def list_paid_usage(self) -> list[dict[str, Any]]:
         """Return what a request without an answer has cost: what was reported, or what its bodies say of an answer that
         the client could not read."""
         if not self.usage:
-            answers = [body for body in self.bodies if find_missing_answer(body) is None]
+            answers = [body for body in self.bodies if _holds_paid_answer(body)]
             return [make_writable(drop_unreadable_counts(body.get("usage"))) for body in answers]
         reported = [(usage, read_usage(usage)) for usage in self.usage]
         return [usage for usage, counts in reported if counts.input or counts.output]
+
+
+def _holds_paid_answer(body: Any) -> bool:
+    """Whether a body holds an answer that is billed: one of the model, also where a filter withheld it."""
+    missing = find_missing_answer(body)
+    return missing is None or missing.is_filtered
 
 
 def _holds_text(text: Any) -> bool:
@@ -529,6 +447,8 @@ class Logged:
     seeds: int | None = None  # a rollout number, for each request to have its own seed
     replays = False  # whether nothing is sent
     asks_again = True  # whether adapters may ask a second time
+    takes_system = True  # whether instructions may stand in a system message
+    forms: AbstractSet[Form] = frozenset()  # in which requests are sent, as the server takes no other
 
     @property
     def is_player(self) -> bool:
@@ -540,6 +460,8 @@ class Logged:
         model. Raises errors of the model, live or recorded, and `Stopped` if the replayed log lacks the request."""
         at, calls, number = get_playing().ledger, get_playing().calls, 0
         register_keywords(kwargs)
+        if messages is not None and not self.takes_system:
+            messages = move_system_text(messages)
         if at is not None:
             if self.seeds is not None:
                 kwargs = {"seed": at.draw_seed(self.seeds), **kwargs}
@@ -576,10 +498,12 @@ class Logged:
         """Ask the model once; write and book what comes of it."""
         tracker, begun = RequestTracker(), time.perf_counter()
         settings, calls = {**self.kwargs, **kwargs}, get_playing().calls
+        forms = frozenset(self.forms)  # other threads may find out more while this one waits
         try:
-            answer = make_writable(self._ask(tracker, prompt, messages, kwargs))
+            answer = make_writable(self._ask(tracker, prompt, messages, kwargs, forms))
         except LMError as error:
-            failure = normalize_error(error)
+            has_system = "system" not in forms and any(message.get("role") == "system" for message in messages or ())
+            failure = normalize_error(error, tracker.error_response, self.model, has_system)
         else:
             answer, is_overlong = _drop_overlong_texts(answer)
             longest = settings.get("max_tokens") or settings.get("max_completion_tokens") or inf
@@ -588,7 +512,16 @@ class Logged:
             )
             if calls is not None:
                 seconds = round(time.perf_counter() - begun, 3)
-                calls.end(number, answer=answer, usage=tracker.usage, served=tracker.name, cut=is_cut, seconds=seconds)
+                calls.end(
+                    number,
+                    answer=answer,
+                    usage=tracker.usage,
+                    served=tracker.name,
+                    finish=tracker.ending,
+                    forms=sorted(forms),
+                    cut=is_cut,
+                    seconds=seconds,
+                )
             self._book(tracker.usage, tracker.name, is_cut)
             return answer
 
@@ -596,24 +529,45 @@ class Logged:
         if calls is not None:
             calls.fail(number, type(failure).__name__ if isinstance(failure, LMError) else "", usage)
         self._book(usage, tracker.name, tracker.cut)
-        raise failure  # outside the handler: otherwise its cause would be printed too, with keys
+        if not self._adopt_other_form(failure, forms):
+            raise failure  # outside the handler: otherwise its cause would be printed too, with keys
+        ledger = get_playing().ledger
+        if ledger is not None:
+            ledger.count_failure(type(failure).__name__)
+        return self._attempt(number, prompt, messages, kwargs)
 
-    def _ask(self, tracker: RequestTracker, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+    def _adopt_other_form(self, failure: Exception, tried: AbstractSet[Form]) -> bool:
+        """Send requests from now on in a form that the server may take, which asks the same; False if none is known for
+        what it refuses, or it was tried."""
+        form = find_other_form(str(failure)) if isinstance(failure, LMUnsupportedFeatureError) else None
+        if form is None or form in tried or not isinstance(self.forms, set):
+            return False
+        self.forms.add(form)
+        return True
+
+    def _ask(
+        self, tracker: RequestTracker, prompt: Any, messages: Any, kwargs: dict[str, Any], forms: AbstractSet[Form]
+    ) -> Any:
         """Return the answer. Raises `LMError` for none, and for one that was made with other settings."""
+        if messages is not None and "system" in forms:
+            messages = move_system_text(messages)
+        if "max_completion_tokens" in forms:
+            longest = {**self.kwargs, **kwargs}.get("max_tokens")
+            kwargs = {**kwargs, "max_tokens": None, "max_completion_tokens": longest}
         try:
             answer = self.send(tracker, prompt, messages, kwargs)
         except LMError as error:
-            words = tracker.find_missing_answer(None)
-            if words is None:
+            missing = tracker.find_missing_answer(None)
+            if missing is None:
                 raise
-            raise explain_missing_answer(error, words, self.model) from error
+            raise explain_missing_answer(error, missing, self.model) from error
 
-        words = tracker.find_missing_answer(answer)
-        if words is not None:
+        missing = tracker.find_missing_answer(answer)
+        if missing is not None:
             tracker.name, tracker.cut = "", False  # what the client assumed of an answer
-            raise explain_missing_answer(None, words, self.model)
+            raise explain_missing_answer(None, missing, self.model)
         if tracker.changed:
-            raise exceptions.LMUnsupportedFeatureError(
+            raise LMUnsupportedFeatureError(
                 f"{tracker.changed} on the way to {self.model}, which does not support it: change the setting of "
                 "the backend, or leave it out",
                 model=self.model,
@@ -667,12 +621,29 @@ class Logged:
         """Ask the model itself, once and within its timeout."""
 
         def send_tracked() -> Any:
-            with dspy.context(usage_tracker=tracker, disable_history=False):
+            from_adapter = adapter_message_call(self, messages)  # also those that were moved: DSPy warns of others
+            with dspy.context(usage_tracker=tracker, disable_history=False), from_adapter:
                 return super(Logged, self).__call__(prompt, messages=messages, **kwargs)  # type: ignore[misc]
 
         seconds = self.kwargs.get("timeout")
         streamed = dspy.settings.send_stream is not None  # chunks come from the thread that was asked
         return send_tracked() if seconds is None or streamed else call_with_timeout(seconds, send_tracked, self.model)
+
+
+def move_system_text(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return messages with the text of a leading system message at the beginning of the first message of the user."""
+    if not messages or messages[0].get("role") != "system":
+        return list(messages)
+    system, *others = messages
+    if not others or others[0].get("role") != "user":
+        return [{**system, "role": "user"}, *others]
+
+    text, content = text_of(system.get("content")), others[0].get("content")
+    if isinstance(content, list):
+        content = [{"type": "text", "text": text}, *content]
+    else:
+        content = f"{text}\n\n{content or ''}"
+    return [{**others[0], "content": content}, *others[1:]]
 
 
 def _make_call_writable(call: Call) -> Call:
@@ -709,7 +680,12 @@ def make_logged(lm: dspy.BaseLM) -> dspy.BaseLM:
     runtime = get_playing().runtime
     logged.patience = RequestRetrier(lm.num_retries, LONGEST_WAIT, runtime.stopped if runtime else lambda: False)
     logged.num_retries = 0
+    logged.forms = _forms_of_users.setdefault(lm, set())
     return logged
+
+
+_forms_of_users: MutableMapping[dspy.BaseLM, set[Form]] = WeakKeyDictionary()
+"""Forms in which requests to models are sent that the user made."""
 
 
 class Listening(WrappedAdapter):
@@ -771,6 +747,13 @@ NATIVE = {
 configuration always uses DSPy's client."""
 
 
+OTHER_FORMS: Mapping[Form, str] = {
+    "system": "takes no system message: instructions stood at the beginning of the first user message. "
+    '(system = "user" in its table spares the refused request)',
+    "max_completion_tokens": "takes no max_tokens: the limit was sent as max_completion_tokens",
+}
+
+
 class Backend:
     """The models of one `[backends.NAME]` table, or `users_lm` in all roles. Thread-safe. Waiting threads give up when
     `stopped` returns True."""
@@ -782,11 +765,16 @@ class Backend:
         self.users_lm = users_lm
         self.replay = Path(config.replay) if config.replay else None  # folder whose log answers
         self.patience = RequestRetrier(config.retries, config.longest_wait, stopped)
+        self.forms: dict[tuple[str, str | None], set[Form]] = {}  # by model and address
         self.lm = functools.lru_cache(maxsize=1024)(self._build_lm)
         bypass_proxy()
         watch_clients()
         if users_lm is not None:
             register_credentials(users_lm)
+
+    def describe_forms(self) -> list[str]:
+        """Say in which forms requests were sent because a server refused the usual one."""
+        return [f"{model} {OTHER_FORMS[form]}" for (model, _), forms in self.forms.items() for form in sorted(forms)]
 
     @property
     def rule_based(self) -> bool:
@@ -805,15 +793,23 @@ class Backend:
         """Raise errors that would stop every unit: a malformed model name, a missing key, an unsupported setting."""
         for role in ("actor", *self.config.roles):
             self.lm(role, 0)
-        if retry_temperature is not None:
-            self.lm("actor", 0, retry_temperature)
+        if retry_temperature is None:
+            return
+        if self.users_lm is None and self.config.resolve_role("actor").temperature == NOT_SENT:
+            raise ConfigError(
+                f"protocol.retry_temperature = {retry_temperature:g} cannot be sent, as the actor's temperature is "
+                f'"{NOT_SENT}": leave it out; such a model varies by itself'
+            )
+        self.lm("actor", 0, retry_temperature)
 
     def _build_lm(self, role: Role, rollout: int, temperature: float | None = None) -> dspy.LM:
         """Build the model of a role. `rollout` tells repeats of a request apart for backends that use seeds."""
         if self.users_lm is not None:
             return self.users_lm if temperature is None else self.users_lm.copy(temperature=temperature)
         settings = self.config.resolve_role(role, temperature)
-        options: dict[str, Any] = {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
+        temperature = None if settings.temperature == NOT_SENT else settings.temperature
+        max_tokens = None if settings.max_tokens == NOT_SENT else settings.max_tokens
+        options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
         provider, slash, name = (settings.model or "").partition("/")
         if not slash or not name:
             raise ConfigError(
@@ -840,6 +836,8 @@ class Backend:
             ) from None
         lm.patience, lm.seeds = self.patience, rollout if self.config.seed else None
         lm.replays, lm.asks_again = self.replay is not None, self.config.ask_again is not False
+        lm.takes_system = settings.system != "user"
+        lm.forms = self.forms.setdefault((settings.model or "", settings.base_url), set())
         return lm
 
     def _way_to(self, role: Role, settings: RoleOverride) -> dict[str, Any]:
@@ -928,7 +926,7 @@ def build_decoding_options(role: str, settings: RoleOverride, seeded: bool) -> d
     found = {"top_p": settings.top_p, "top_k": settings.top_k, "repetition_penalty": settings.repetition_penalty}
     options: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
     model, known = settings.model or "", NATIVE.get((settings.model or "").partition("/")[0], Provider(""))
-    if (settings.temperature or 0) > known.hottest:
+    if isinstance(settings.temperature, float) and settings.temperature > known.hottest:
         raise ConfigError(
             f"model {model!r} of role {role} does not support temperature {settings.temperature}: {known.hottest:g} is "
             "the highest that its provider supports"

@@ -151,6 +151,8 @@ class _AnswerLine(TypedDict):
     answer: Annotated[list[Any], AfterValidator(_check_answer)]
     usage: list[UsageEntry]
     served: NotRequired[Text]
+    finish: NotRequired[Text]
+    forms: NotRequired[list[Text]]
     cut: NotRequired[Literal[True]]
     seconds: NotRequired[Seconds]
 

@@ -185,7 +185,8 @@ def resolve_protocol(config: Config) -> NamedProtocol:
 
 def _choose_retry_temperature(config: Config) -> float | None:
     actor = apply_decoding(config).active_backend.resolve_role("actor")
-    return choose_retry_temperature(actor.model or "", actor.temperature, actor.top_k)
+    temperature = actor.temperature if isinstance(actor.temperature, float) else None
+    return choose_retry_temperature(actor.model or "", temperature, actor.top_k)
 
 
 def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol) -> list[str]:
@@ -299,9 +300,9 @@ def _describe_origin(config: Config, protocol: NamedProtocol) -> dict[str, str]:
 
 
 def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
-    """Hash the prompts of the zero-shot programs into 12 hexadecimal digits: instructions and fields, how layouts arrange
-    them, the benchmark's action templates and its examples for the reflector. The fingerprint of each arm's program covers
-    the other writers."""
+    """Hash the prompts of the zero-shot programs into 12 hexadecimal digits: instructions and fields, how layouts
+    arrange them, the benchmark's action templates and its examples for the reflector. The fingerprint of each arm's
+    program covers the other writers."""
     texts = [of.hints.about, *(of.action_templates.get(name, "") for name in dict.fromkeys(("sso", interface)))]
     texts += [str(sorted(example.items())) for example in of.hints.reflections()]
     texts += [THOUGHT_ON_PLANS, *(f"{name} {arrangement}" for name, arrangement in ARRANGEMENTS.items())]

@@ -13,7 +13,9 @@ Fate = Literal["recovers", "plays on", "error", "suspect", "stops"]
 error: the trial has none, the run goes on; suspect: likewise, and after three in a row the run stops; stops: the run
 stops at once."""
 
-How = Literal["answer", "raw", "drop before headers", "drop after headers", "cut", "hang", "drip", "length", "refused"]
+How = Literal[
+    "answer", "raw", "drop before headers", "drop after headers", "cut", "hang", "drip", "length", "refused", "filtered"
+]
 
 HTML = "<html><body><h1>502 Bad Gateway</h1><p>nginx</p></body></html>"
 
@@ -132,6 +134,7 @@ FAULTS: dict[str, Fault] = {
     "a detail for an answer": Fault("recovers", "LMServerError", how="raw", raw=(200, TIMED_OUT)),
     "a list for an answer": Fault("recovers", "LMServerError", how="raw", raw=(200, "[]")),
     "refused": Fault("plays on", how="refused"),
+    "filtered": Fault("error", "LMInvalidRequestError", how="filtered", other={"anthropic": ("plays on", "")}),
     "cut at the length limit": Fault("plays on", how="length"),
 }
 

@@ -24,7 +24,7 @@ class Said:
     cache_write: int = 0
     reasoning: int = 0
     ending: str = "stop"
-    """``stop``, ``length`` (cut off) or ``refused``."""
+    """``stop``, ``length`` (cut off), ``refused`` (by the model) or ``filtered`` (by the provider)."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Format:
             (self.system == "message" or "anthropic-version" in headers, "anthropic-version: header is required"),
             (isinstance(body.get("model"), str) and body["model"], "model: a name is required"),
             (not body.get("stream"), "stream: nobody asked for it"),
-            (_number(body.get("temperature"), float), "temperature: a number is required"),
-            (self.longest(body) is not None, f"{' or '.join(self.limits)}: exactly one positive integer is required"),
+            (_number(body.get("temperature", 0.0), float), "temperature: a number is required"),
+            (self.has_sound_limit(body), f"{' or '.join(self.limits)}: exactly one positive integer is required"),
         ]
         return next((words for holds, words in checks if not holds), None) or self._flaw_of_messages(body)
 
@@ -71,6 +71,11 @@ class Format:
         if not all(text_of(each.get("content")).strip() for each in messages):
             return "messages: text is required in each"
         return None
+
+    def has_sound_limit(self, body: Body) -> bool:
+        """Whether the longest answer is said once, or left to a server that can do without."""
+        is_said = any(name in body for name in self.limits)
+        return self.longest(body) is not None if is_said or self.system == "field" else True
 
     def longest(self, body: Body) -> int | None:
         """The longest answer asked for, in tokens."""
@@ -106,8 +111,8 @@ def _anthropic(said: Said) -> Body:
     }
     if said.reasoning:
         usage["output_tokens_details"] = {"thinking_tokens": said.reasoning}
-    ending = {"stop": "end_turn", "length": "max_tokens", "refused": "refusal"}[said.ending]
-    content = [{"type": "text", "text": said.text}] if said.ending != "refused" else []
+    ending = {"stop": "end_turn", "length": "max_tokens"}.get(said.ending, "refusal")
+    content = [{"type": "text", "text": said.text}] if ending != "refusal" else []
     about = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_sequence": None}
     return {**about, "content": content, "stop_reason": ending, "usage": usage}
 
@@ -119,8 +124,12 @@ def _chat(said: Said) -> Body:
         usage["prompt_tokens_details"] = {"cached_tokens": said.cached}
     if said.reasoning:
         usage["completion_tokens_details"] = {"reasoning_tokens": said.reasoning}
-    ending = {"refused": "content_filter"}.get(said.ending, said.ending)
-    message = {"role": "assistant", "content": said.text if said.ending != "refused" else None}
+    ending = {"refused": "stop", "filtered": "content_filter"}.get(said.ending, said.ending)
+    message = {"role": "assistant", "content": said.text, "refusal": None}
+    if said.ending == "refused":
+        message |= {"content": None, "refusal": "I'm sorry, I can't help with that."}
+    elif said.ending == "filtered":
+        message["content"] = None
     choice = {"index": 0, "finish_reason": ending, "message": message}
     return {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
 

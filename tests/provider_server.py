@@ -161,7 +161,7 @@ def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str 
                 return len(served.requests)
 
         def _fail(self, fault: Fault, form: Format, body: dict[str, Any]) -> None:
-            if fault.how in ("length", "refused"):
+            if fault.how in ("length", "refused", "filtered"):
                 cut = {"text": _said(answer(body)).text[:10], "output": form.longest(body)}
                 what = {"ending": fault.how, **(cut if fault.how == "length" else {})}
                 self._send_json(200, form.answer(replace(_said(answer(body)), **what)))

@@ -12,8 +12,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
 GROUND = {
-    "records", "errors", "files", "redact", "replies", "bounds", "version", "log_lines", "calls", "playing", "loops",
-    "usage_forms",
+    "records", "errors", "failures", "files", "redact", "replies", "bounds", "version", "log_lines", "calls", "playing",
+    "loops", "usage_forms",
 }  # fmt: skip
 RUNS = GROUND | {
     "config", "embed", "environments", "executor", "experience", "lm", "memory", "memory_files", "plan", "programs",
@@ -28,6 +28,7 @@ ALLOWED = {
     "version": set(),
     "redact": set(),
     "replies": {"records", "redact", "usage_forms"},
+    "failures": {"errors", "records", "redact", "replies"},
     "files": {"bounds", "errors", "redact"},
     "log_lines": {"bounds", "files"},
     "calls": {"errors", "files", "log_lines", "records", "redact"},

@@ -237,6 +237,9 @@ def _play_watched(planned: Run, start: Start, jobs: int, engine: Engine) -> tupl
             return planned.execute(live, jobs, limit, events, engine), ""
         except LimitReached as reached:
             return None, str(reached)
+        finally:
+            for note in live.backend.describe_forms():
+                print_status(note)
 
 
 def exit_if_incomplete(outcome: RunOutcome | None, limit: str, stalled: int = 0) -> None:

@@ -58,6 +58,7 @@ def _ask_backend(config: "Config", settings: Settings) -> str:
 
     settings.check_backend(config)
     own, at = config.active_backend, f"--set backends.{config.backend}"
+    longest = own.max_tokens if isinstance(own.max_tokens, int) else 1024
     seconds = PATIENCE if settings.model is None else own.timeout  # a server of one's own may have to load its model
     backend = Backend(own.model_copy(update={"timeout": seconds, "retries": 0}))
     try:
@@ -67,7 +68,7 @@ def _ask_backend(config: "Config", settings: Settings) -> str:
         raise BackendFailure(
             f"{own.model} answered {redact(str(error.lm_response or ''))[:SHOWN]!r}, which adapter {own.adapter} "
             f"cannot parse. Try {at}.adapter={'chat' if own.adapter == 'json' else 'json'}; {at}.max_tokens="
-            f"{2 * (own.max_tokens or 1024)} if the answer was cut off; or another model"
+            f"{2 * longest} if the answer was cut off; or another model"
         ) from None
     rule = " (rule-based, offline)" if backend.rule_based else ""
     return f"{own.model}{rule} answered {redact(str(answer))[:SHOWN]!r}"

@@ -119,7 +119,7 @@ def test_a_model_that_fails_ends_the_compile_with_its_words_and_no_score(rsso, t
     with provider(lambda _: reply) as served:
         keys = {"model": "openai/m", "base_url": served.url, "key_variable": "TEST_PROVIDER_KEY", "retries": 0}
         words = [word for key, value in keys.items() for word in ("--set", f"backends.mine.{key}={value}")]
-        code, out, err = rsso(*ONE, "--method", "react", "--backend", "mine", *words, "--jobs", "1", "-o", "new.json")
+        code, out, err = rsso(*ONE, "--method", "react", "--backend", "mine", *words, "--yes", "-o", "new.json")
     assert (code, out, "Traceback" in err) == (1, "", False)
     assert re.search(rf"^error: .*{said}", err, re.M)
     there = load(tmp_path / "new.json")

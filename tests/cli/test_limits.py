@@ -93,10 +93,10 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(
     ("typed", "words", "code", "said"),
     [
-        (None, (), 2, "error: this may cost $65.62 and 21.87M tokens: add --yes to start it"),
-        ("n\n", (), 1, "This may cost $65.62 and 21.87M tokens. Start it? [y/N]"),
+        (None, (), 2, "error: this may cost $103.46 and 34.49M tokens: add --yes to start it"),
+        ("n\n", (), 1, "This may cost $103.46 and 34.49M tokens. Start it? [y/N]"),
         (None, ("--dry-run", "--max-cost", "2"), 0, "; --max-cost $2.00 is less, and stops it there"),
-        (None, ("--dry-run", "--max-cost", "70"), 0, "$65.62 uncached"),
+        (None, ("--dry-run", "--max-cost", "110"), 0, "$103.46 uncached"),
     ],
 )
 def test_a_run_that_may_cost_much_is_asked_for_before_anything_is_sent(rsso, monkeypatch, typed, words, code, said):

@@ -14,7 +14,7 @@ from rsso_dspy.optimize.constitution import select_examples
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.sessions import session
 from scripts import draw_abstract_rules
-from scripts.write_reflection_examples import play
+from scripts.write_reflection_examples import play_actions
 from tests.live import Engine, is_asked, model, says
 
 INSTALLED = [name for name in BUILT_IN if name != "alfworld" or find_spec("alfworld")]
@@ -69,7 +69,7 @@ def test_examples_that_a_build_writes_hold_abstract_rules():
     variant = benchmark.tasks.variant("blockworld", 39)
     path = benchmark.find_gold_path(variant)[:10]
     with session(load_config(overrides=("benchmark=pddl", "embedder.model=hash"))) as live:
-        trajectory, _ = play(variant.key, path, live)
+        trajectory, _ = play_actions(variant.key, path, live)
 
     (example,) = select_examples([trajectory], benchmark)
 

@@ -12,7 +12,7 @@ from rsso_dspy.environments.benchmark import BUILT_IN, get_benchmark
 from rsso_dspy.experience import read_named_experience
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.protocol import make_reflection_settings
-from scripts.write_reflection_examples import SETTINGS, Attempt, play, read_attempts, write_file
+from scripts.write_reflection_examples import SETTINGS, Attempt, play_actions, read_attempts, write_file
 
 EXTRAS = {"alfworld": "alfworld", "babyai": "minigrid"}
 """Benchmark to the package that its extra installs."""
@@ -59,7 +59,7 @@ def test_a_benchmarks_examples_are_what_the_environment_says_today(benchmark):
 def test_the_plan_of_an_example_solves_its_variant(benchmark):
     with rsso_dspy.session(load_config(overrides=[f"benchmark={benchmark}", *SETTINGS])) as live:
         for attempt in read_attempts(benchmark):
-            trajectory, _ = play(attempt.variant, attempt.solved, live)
+            trajectory, _ = play_actions(attempt.variant, attempt.solved, live)
 
             assert trajectory.solved, attempt.variant
             assert len(trajectory.steps) == len(attempt.solved)

@@ -11,7 +11,7 @@ import pytest
 
 from rsso_dspy.calls import TextTable
 from rsso_dspy.errors import DamagedFile
-from rsso_dspy.lm import ERROR_FIELDS
+from rsso_dspy.failures import ERROR_FIELDS
 from rsso_dspy.log_lines import ERROR_FIELDS as LOGGED_ERROR_FIELDS
 from rsso_dspy.log_lines import WrongLine
 from rsso_dspy.report.analysis import analyze

@@ -13,7 +13,8 @@ from dspy.utils.exceptions import (
 )
 
 from rsso_dspy.errors import BackendUnreachable, SimulatorDied, Stopped
-from rsso_dspy.lm import RequestRetrier, lookup_policy, lookup_recorded_policy
+from rsso_dspy.failures import lookup_policy, lookup_recorded_policy
+from rsso_dspy.lm import RequestRetrier
 from rsso_dspy.records import Failure
 
 

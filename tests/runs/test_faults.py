@@ -105,13 +105,29 @@ def test_what_may_pass_and_does_not_is_an_error_and_no_score(name, wire, tmp_pat
 
 
 @fated("error")
-def test_requests_refused_for_what_they_say_never_stop_the_run(name, wire, tmp_path):
-    with run_against(wire, tmp_path, {0: name}, retries=2) as run:
+def test_requests_refused_for_what_they_say_never_stop_a_run_whose_model_answers(name, wire, tmp_path):
+    with run_against(wire, tmp_path, dict.fromkeys((2, 4, 6), name), retries=2) as run:
         outcome = run.play(units=FAILURES_TO_STOP)
-        assert len(run.served.requests) == FAILURES_TO_STOP, "they are not asked again"
+        assert len(run.served.requests) == 2 * FAILURES_TO_STOP, "they are not asked again"
     assert len(outcome.errored) == FAILURES_TO_STOP
     for record in run.records:
         assert_errored(record, FAULTS[name].of(wire)[1])
+
+
+@pytest.mark.parametrize("name", ["context too long", "content policy"])
+def test_the_same_refusal_of_the_very_first_request_of_three_units_stops_the_run(name, tmp_path):
+    with (
+        run_against("openai", tmp_path, {0: name}) as run,
+        pytest.raises(BackendUnreachable, match="the backend 'mine'"),
+    ):
+        run.play(units=FAILURES_TO_STOP + 1)
+    assert len(run.records) == FAILURES_TO_STOP
+
+
+def test_refusals_of_other_kinds_do_not_add_up(tmp_path):
+    faults = {1: "context too long", 2: "content policy", 3: "context too long", 4: "content policy"}
+    with run_against("openai", tmp_path, faults) as run:
+        assert len(run.play(units=4).errored) == 4
 
 
 @fated("suspect")
