@@ -38,7 +38,8 @@ PAGE = ROOT / "docs/SERVERS.md"
 BLOCK = re.compile(r"(<!-- servers (\S+) -->\n).*?(?=<!-- end -->)", re.S)
 
 KEY, VARIABLE = "sk-planted-for-the-page", "SERVERS_PAGE_KEY"
-SETTINGS = {"temperature": 0.35, "top_p": 0.91, "top_k": 37, "repetition_penalty": 1.07, "seed": True}
+SYSTEM, QUESTION = "Judge wetness.", "Is water wet?"
+SETTINGS = {"max_tokens": 83, "temperature": 0.35, "top_p": 0.91, "top_k": 37, "repetition_penalty": 1.07, "seed": True}
 """Decoding settings, with values that stand nowhere else in a request."""
 
 
@@ -60,6 +61,8 @@ class Sighting:
     server: Server
     usage: Usage
     """What was booked for one answer."""
+    system: str
+    """Where the system text arrives."""
     settings: dict[str, str]
     """Setting to the name under which it arrives, in marks; else to what becomes of it."""
 
@@ -86,7 +89,8 @@ def ask(server: Server, address: str, **settings: Any) -> tuple[str, Usage]:
     config = BackendConfig(model=server.model, base_url=address, retries=0, **key, **settings)
 
     with ledger.book_under_role("actor"):
-        (answer,) = Backend(config).lm("actor", 0)("Is water wet?")
+        messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION}]
+        (answer,) = Backend(config).lm("actor", 0)(messages=messages)
     return answer["text"] if isinstance(answer, dict) else answer, booked[-1]
 
 
@@ -100,7 +104,17 @@ def see_server(server: Server) -> Sighting:
             raise ValueError(f"{server.family}: the key that is named does not arrive, or one that is not does")
         if (THOUGHT in json.dumps(server.body)) != bool(server.thought):
             raise ValueError(f"{server.family}: the place of the thought is not told")
-    return Sighting(server, usage, {})
+        system = find_system(requests[-1].body)
+    return Sighting(server, usage, system, {})
+
+
+def find_system(body: Mapping[str, Any]) -> str:
+    """Return the field that has the system text, or the role of the message that has it, in marks."""
+    for name, value in body.items():
+        if name != "messages" and SYSTEM in json.dumps(value):
+            return f"`{name}`"
+    (role,) = [message["role"] for message in body["messages"] if SYSTEM in json.dumps(message)]
+    return f"a message of `{role}`"
 
 
 def see_settings(server: Server) -> dict[str, str]:
@@ -189,6 +203,8 @@ NAMES: dict[str, Column] = {
     "`model`": lambda sighting: show_code(sighting.server.model),
     "`base_url`": lambda sighting: show_code(sighting.server.base_url),
     "`key_variable`": lambda sighting: show_code(sighting.server.key),
+    "the system text stands in": lambda sighting: sighting.system,
+    "`max_tokens`": show_setting("max_tokens"),
     "`temperature`": show_setting("temperature"),
     "`top_p`": show_setting("top_p"),
     "`top_k`": show_setting("top_k"),
