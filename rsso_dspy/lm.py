@@ -71,6 +71,7 @@ from rsso_dspy.replies import (
     list_endings,
     make_encodable,
     make_writable,
+    read_body_usage,
     tell_http_bodies,
     tell_native_bodies,
 )
@@ -422,7 +423,7 @@ class RequestTracker:
         the client could not read."""
         if not self.usage:
             answers = [body for body in self.bodies if _holds_paid_answer(body)]
-            return [make_writable(drop_unreadable_counts(body.get("usage"))) for body in answers]
+            return [make_writable(read_body_usage(body)) for body in answers]
         reported = [(usage, read_usage(usage)) for usage in self.usage]
         return [usage for usage, counts in reported if counts.input or counts.output]
 

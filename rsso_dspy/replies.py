@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from rsso_dspy.records import drop_unreadable_counts, read_usage
+from rsso_dspy.records import drop_unreadable_counts, read_logged_usage, read_usage
 from rsso_dspy.redact import redact
 from rsso_dspy.usage_forms import read_token_counts, write_token_counts
 
@@ -452,7 +452,5 @@ def choose_usage(reported: Any, bodies: Sequence[Any]) -> dict[str, Any]:
         if body_counts.are_metered or not counts.are_metered:
             best = body_counts
 
-    is_plain = (usage.get("prompt_tokens"), usage.get("completion_tokens")) == (best.input, best.output)
-    if best == counts and (is_plain or not best.are_metered):
-        return usage
-    return write_token_counts(best)
+    is_logged_alike = read_logged_usage(usage) == read_usage(usage)
+    return usage if best == counts and is_logged_alike else write_token_counts(best)

@@ -280,11 +280,16 @@ def _sum_counts(parts: Mapping[str, Any]) -> int:
 
 
 def _has_unreadable_output(usage: Mapping[str, Any]) -> bool:
-    for name, value in usage.items():
-        is_output = _split_name(name) - UNITS in OUTPUT_NAMES
-        if is_output and value is not None and not is_count(value):
-            return True
-    return False
+    outputs = [value for name, value in usage.items() if is_output_name(name)]
+    return any(value is not None and not is_count(value) for value in outputs)
+
+
+def is_output_name(name: object) -> bool:
+    return _split_name(name) - UNITS in OUTPUT_NAMES
+
+
+def is_total_name(name: object) -> bool:
+    return _split_name(name) - UNITS in TOTAL_NAMES
 
 
 def _find_count(counts: list[_Count], names: tuple[set[str], ...]) -> int | None:

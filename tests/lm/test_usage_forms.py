@@ -9,11 +9,12 @@ from typing import Any
 import dspy
 import pytest
 
+from rsso_dspy.calls import read_cost
 from rsso_dspy.config import BackendConfig
 from rsso_dspy.lm import Backend, make_logged
 from rsso_dspy.pricing import price_usage
 from rsso_dspy.programs.roles import TrialLedger
-from rsso_dspy.records import Usage, reaches_limit, read_usage
+from rsso_dspy.records import Usage, reaches_limit, read_logged_usage, read_usage
 from rsso_dspy.replies import choose_usage, read_body_usage
 from rsso_dspy.usage_forms import read_token_counts, write_token_counts
 from tests.provider_server import replying
@@ -256,6 +257,28 @@ FORMS = [
 def test_a_usage_is_read_in_any_form_and_again_as_it_was_written(reported, expected):
     assert read_usage(reported) == expected
     assert read_usage(write_token_counts(read_token_counts(reported))) == expected
+
+
+@pytest.mark.parametrize(("reported", "expected"), FORMS)
+def test_a_log_holds_what_is_booked(reported, expected):
+    logged = choose_usage(reported, [])
+    assert read_logged_usage(logged) == read_usage(logged) == expected
+
+
+@pytest.mark.parametrize(
+    ("logged", "booked"),
+    [
+        ({"prompt_tokens": 100, "completion_tokens": 12, "total_tokens": 412}, counted(100, 12)),
+        ({**PLAIN, "cached_tokens": 40}, counted(100, 20)),
+        (
+            {"prompt_tokens": 10, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 40}},
+            counted(50, 1, 40),
+        ),
+    ],
+)
+def test_a_log_of_an_earlier_version_says_what_was_booked_then(logged, booked):
+    """Otherwise its trials would say something else than its calls, and the file would pass for damaged."""
+    assert read_cost([{"call": 1, "answer": ["yes"], "usage": [logged]}]) == booked
 
 
 @pytest.mark.parametrize(("reported", "expected"), FORMS)
