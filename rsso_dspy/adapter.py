@@ -15,6 +15,7 @@ import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, pairwise, zip_longest
 from types import UnionType
@@ -25,6 +26,7 @@ import json_repair
 from dspy.adapters.utils import annotation_allows_none, parse_value
 from dspy.utils.exceptions import AdapterParseError
 
+from rsso_dspy.answers import Separated, blank_barred, has_mark, separate
 from rsso_dspy.playing import get_playing
 from rsso_dspy.regions import list_items
 from rsso_dspy.signatures.texts import label, read_description, show, show_field
@@ -62,7 +64,7 @@ class ChatAdapter(dspy.Adapter):
     """Labels and plain text. One output is the whole answer; several stand behind their labels, one a line.
 
     What cannot be read, or was cut off by the limit of tokens, is asked for once more in the same conversation, if
-    `backends.NAME.ask_again` allows it."""
+    `backends.NAME.ask_again` allows it. Where the limit went by without a word, it would do so again."""
 
     rejected: str | None = None
     """While an answer is asked for once more: the one that could not be used."""
@@ -79,9 +81,10 @@ class ChatAdapter(dspy.Adapter):
         try:
             fields = first._ask(lm, lm_kwargs, *inputs, **named)
         except AdapterParseError as error:
-            if not asks_again:
-                raise
             written = error.lm_response or ""
+            is_used_up = ledger is not None and ledger.was_cut and not written.strip()
+            if not asks_again or is_used_up:  # by hidden reasoning, as it would be again
+                raise
             request = _request_readable(error.signature)
             if ledger is not None and ledger.was_cut and request == REQUEST_FORM:
                 request = request_shorter(written)
@@ -310,9 +313,9 @@ def _is_cut_short(written: str, fields: Fields) -> bool:
 # What is read.
 
 SYNONYMS = {
-    "thought": "thoughts|reasoning|analysis",
+    "thought": "thoughts|reasoning|analysis|think|thinking",
     "subgoal": "current_subgoal|chosen_subgoal",
-    "action": "next_action|command",
+    "action": "next_action|command|act",
     "target": "target_state",
     "mistakes": "what_went_wrong|mistake",
     "mistake": "error|problem|wrong|what_went_wrong",
@@ -331,12 +334,6 @@ HEADER = (
 """Where a field begins: `[[ ## name ## ]]`, `<name>`, `**Name:**`, `### Name`."""
 INLINE = HEADER + r"|(?<=[.!?;|,(-])[ \t]*[*_]*(?P<inline>NAME)[*_]*:[*_]*"
 """The same, and after a sentence `Name:`."""
-THINKING = re.compile(r"(?:<think(?:ing)?>|\A)(.*?)</think(?:ing)?>|<think(?:ing)?>.*", re.I | re.S)
-TOKENS = re.compile(
-    r"(?s)\A.*<\|channel\|>final<\|message\|>|<\|\w+\|>(?:assistant\b)?|<(?:start|end)_of_turn>|</?s>|\[/?INST\]"
-    r"|[\ufeff\u200b\u200c\u200d\u2060\u00ad]"
-)
-"""Marks of chat templates, and characters that nobody sees."""
 REFUSAL = re.compile(
     r"(?i)\W*(?:(?:sorry|apologies|(?:i'?m|i am) (?:sorry|unable|not able)|i apologi[sz]e|unfortunately"
     r"|as an (?:ai|assistant|language)|i (?:can(?:'?t|not)|won'?t|would rather not))\b|(?:null|error)\W*\Z)"
@@ -344,6 +341,12 @@ REFUSAL = re.compile(
 TALK = re.compile(r"(?i)\W*(?:i|i'?m|i'?ll|i'?d|i'?ve|we|let me|let's|sure|okay|ok|yes|certainly|of course|here)\b")
 """How a sentence begins that speaks of the answer and is no item of a list."""
 NOTHING = re.compile(r"\s*(?:none|null|nil|n/?a|nothing|empty|no (?:rules|errors|mistakes)|\[\s*\]|-)?[.!]?\s*", re.I)
+FINAL = re.compile(
+    r"(?im)^[^\w\n]*(?:my |the )?(?:final(?:[ _](?:answer|action|choice))?|answer|decision)[*_ ]*:[*_ \t]*"
+)
+"""A label of an answer that is no name of a field."""
+FORMATTED = re.compile(r"^(?:<(?:b|i|u|em|strong|code|span|p)>)+(.*?)(?:</(?:b|i|u|em|strong|code|span|p)>)+\s*$")
+"""A line between marks that say how it looks."""
 PLACEHOLDER = re.compile(r"(?i)[.…]+|(?:your|insert|write|put|enter)\b.*\bhere\W*|\{[^{}\"'“:]+\}(?:\s*#.*)?|<[^<>]*>")
 BULLET = re.compile(r"^[ \t]*(?:[-*•–+]|\(?\d+[.):]|\(?[a-z]\)|(?:step|rule)\s*\d+[.:)])\s+", re.I | re.M)
 MARKS = " \t*_`\"'“”‘’"
@@ -380,31 +383,140 @@ def _list_kinds(fields: Mapping[str, Any]) -> dict[str, Kind]:
 
 
 def read_answer(signature: Signature, completion: str) -> Fields | None:
-    """Return the fields of the answer in the signature's order; None if they are unclear. The strictest way of reading
-    goes first: as the action that it is, as an object, below headers, as one value."""
+    """Return the fields of the answer in the signature's order; None if they are unclear, or if a mark of a chat
+    template stands in the action."""
     kinds = _list_kinds(_list_asked(signature))
-    text = re.sub(r"^>[ \t]?", "", TOKENS.sub("", completion).strip(), flags=re.M)
-    thinking = "\n".join(match[1] or "" for match in THINKING.finditer(text))
-    text = THINKING.sub("\n", text).strip()
+    separated = separate(completion, _spell(tuple(kinds), HEADER)[0])
+    if "action" not in kinds:
+        separated = replace(separated, text=blank_barred(separated.text))
+    fields = _read_separated(kinds, _choose_frame(kinds, separated))
+    action = str(fields["action"]) if fields and "action" in kinds else ""
+    if fields is None or (has_mark(action) and action not in get_playing().possible):
+        return None
+    return {name: blank_barred(value) if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def _choose_frame(kinds: Mapping[str, Kind], separated: Separated) -> Separated:
+    """Return the block alone that says it is the answer, if no fields stand elsewhere but a thought ahead of it."""
+    frame = separated.frame
+    if frame is None:
+        return separated
+
+    rows, before = _find_rows(frame.before, tuple(kinds), HEADER)
+    rows_behind, _ = _find_rows(frame.after, tuple(kinds), HEADER)
+    stands_before = {name: text for row in rows for name, text in row.items()}
+    if any(rows_behind) or not _list_required(kinds).isdisjoint(stands_before):
+        return replace(separated, text=frame.unframed)
+
+    return replace(
+        separated,
+        text=frame.content.strip(),
+        thinking=before or separated.thinking,
+        named={**stands_before, **separated.named},
+    )
+
+
+def _list_required(kinds: Mapping[str, Kind]) -> set[str]:
+    return {name for name, kind in kinds.items() if not kind.optional}
+
+
+def _read_separated(kinds: Mapping[str, Kind], separated: Separated) -> Fields | None:
+    """Read an answer's fields. The strictest way goes first: as the action that it is, as an object, below headers, as
+    one value."""
+    text, thinking, named = separated.text, separated.thinking, separated.named
+    if _list_required(kinds) <= named.keys():
+        fields = _convert_fields(kinds, named)
+        return _complete(kinds, fields, thinking) if fields else None
     if "action" in kinds and (action := _find_possible(text)):
-        return _complete(kinds, {"action": action}, thinking)
+        return _complete(kinds, {**_convert_named(kinds, named), "action": action}, thinking)
     for match in list(re.finditer(r"\{", text))[:MOST_OBJECTS]:
         (value, *_) = _load(text[match.start() : text.rfind("}") + 1], first=True) or [None]
         if isinstance(value, Mapping) and (said := _take_fields(value, tuple(kinds))):
-            fields = _convert_fields(kinds, said)
+            fields = _convert_fields(kinds, {**named, **said})
             return _complete(kinds, fields, text[: match.start()], thinking) if fields else None
         if isinstance(value, Mapping) and sum(isinstance(each, Mapping) for each in value.values()) > 1:
             return None  # several answers
     if not text or re.match(r"(?:```\w*\s*)?\{", text):
         return None
+
     rows, before = _find_rows(text, tuple(kinds), HEADER)
+    if any(rows):
+        rows[0] = _add_named(rows[0], named)
     last = list(kinds)[-1]
     row = next((row for row in rows if last in row), rows[0])
     contradictory = len(row) < len(kinds) and len({each[last] for each in rows if last in each}) > 1
     if not contradictory and (fields := _convert_fields(kinds, row)):
         return _complete(kinds, fields, before, thinking)
-    fields = _read_bare(kinds, _strip_marks(text))
-    return _complete(kinds, fields, thinking) if fields else None
+    return _read_unlabelled(kinds, separated, row.get("thought", ""))
+
+
+def _read_unlabelled(kinds: Mapping[str, Kind], separated: Separated, labelled: str) -> Fields | None:
+    """Read a text without the labels of required fields as the one that is required; None if it may be something else.
+    `labelled` is what stands below the label of the thought, the action with it."""
+    text = _strip_marks(separated.text)
+    if _may_be_talk(kinds, separated, text):
+        return None
+
+    if "action" in kinds:
+        text = _cut_at_final(text)
+    fields = _read_bare(kinds, text)
+    if not fields:
+        return None
+
+    thought = _cut_at_action(labelled, fields.get("action", ""))
+    if thought:
+        fields["thought"] = thought
+    fields.update(_convert_named(kinds, separated.named))
+    return _complete(kinds, fields, separated.thinking)
+
+
+def _may_be_talk(kinds: Mapping[str, Kind], separated: Separated, text: str) -> bool:
+    """Whether what stands behind a block may speak of it, and be no answer."""
+    if separated.named and "action" in kinds:
+        return not (get_playing().verbs or get_playing().possible)  # nothing says that it is an action
+
+    wants_list = any(get_origin(kind.annotation) is list for kind in kinds.values())
+    is_sentence = "\n" not in text and not BULLET.match(text)
+    return separated.is_guess and wants_list and is_sentence
+
+
+def _cut_at_final(text: str) -> str:
+    """Return what stands behind the label of a final answer; the whole text without one, and nothing if there are
+    several."""
+    labels = list(FINAL.finditer(text))
+    if not labels:
+        return text
+    return text[labels[0].end() :].strip() if len(labels) == 1 else ""
+
+
+def _cut_at_action(thought: str, action: str) -> str:
+    """Return the lines of a thought above the action; nothing where the action is none of its lines."""
+    lines = thought.splitlines()
+    for number, line in enumerate(lines):
+        if _read_action(line) == action:
+            return "\n".join(lines[:number]).strip()
+    return ""
+
+
+def _read_action(text: str) -> str:
+    """Return the possible action that a text is, or its first line without marks and full stop."""
+    return _find_possible(text) or _strip_stop(_first_line(text))
+
+
+def _add_named(row: Fields, named: Mapping[str, str]) -> Fields:
+    """Add the fields whose blocks stand ahead of a row. Where the row begins with such a field, the row counts."""
+    first = next(iter(row))
+    return {**named, **{first: row[first]}, **{name: text for name, text in row.items() if name not in named}}
+
+
+def _convert_named(kinds: Mapping[str, Kind], named: Mapping[str, str]) -> Fields:
+    """Return the fields whose blocks stand ahead of the answer, but those that are unclear."""
+    fields = {}
+    for name, text in named.items():
+        value = _convert(text, kinds[name].annotation, kinds[name].told)
+        if value is not None:
+            fields[name] = value
+    return fields
 
 
 def _complete(kinds: Mapping[str, Kind], fields: Fields, *before: str) -> Fields:
@@ -423,7 +535,7 @@ def _convert_fields(kinds: Mapping[str, Kind], said: Mapping[str, Any]) -> Field
     for name, kind in kinds.items():
         value = _convert(said[name], kind.annotation, kind.told) if name in said else None
         if value is not None:
-            fields[name] = _find_possible(value) or _first_line(value) if name == "action" else value
+            fields[name] = _read_action(value) if name == "action" else value
         elif said.get(name) and get_origin(kind.annotation) is list:
             return {}  # a list that is there, and unclear, is not empty
         elif not kind.optional:
@@ -469,7 +581,13 @@ def _is_item(line: str) -> bool:
 def _first_line(text: str) -> str:
     """Return an action's line without what may surround it."""
     line = next((line for line in text.splitlines() if line.strip(MARKS)), "")
-    return re.sub(r"^\s*(?:[-*•>+]\s+|\(?\d{1,2}[.)]\s+)?", "", line).strip(MARKS)
+    line = re.sub(r"^\s*(?:[-*•>+]\s+|\(?\d{1,2}[.)]\s+)?", "", line)
+    line = FORMATTED.sub(r"\1", line)
+
+    closing = re.search(r"\s*</([\w:-]+)>\s*$", line)  # of a block around it
+    if closing and f"<{closing[1]}>" not in line:
+        line = line[: closing.start()]
+    return line.strip(MARKS)
 
 
 def _find_possible(text: str) -> str:
@@ -490,19 +608,32 @@ def _find_action(text: str) -> Fields:
         return {"action": possible[0]}
 
     def fits(line: str) -> bool:
-        if len(line) > LONGEST_ACTION or re.match(r"\W|.*([{}<>:?|=]|\[\[|, )", line):
+        if len(line) > LONGEST_ACTION or line[-1] in ".!" or re.match(r"\W|.*([{}<>:?|=]|\[\[|, )", line):
             return False
         return line.split()[0].lower() in verbs or (len(lines) == 1 and (not verbs or line.isdigit()))
 
-    if fits(lines[0]) and lines[0][-1] not in ".!":
-        return {"action": lines[0].strip("()[]")}
-    return {"thought": "\n".join(lines[:-1]), "action": lines[-1]} if len(lines) > 1 and fits(lines[-1]) else {}
+    first = _strip_stop(lines[0]) if len(lines) == 1 else lines[0]
+    if fits(first):
+        is_bracketed = "(" in first or "[" in first
+        return {"action": first if is_bracketed else first.rstrip(")]")}
+    last = _strip_stop(lines[-1])
+    return {"thought": "\n".join(lines[:-1]), "action": last} if len(lines) > 1 and fits(last) else {}
+
+
+def _strip_stop(line: str) -> str:
+    """Return an action without the full stop or exclamation mark behind it, if it begins with a known verb and is one
+    sentence."""
+    action = line.rstrip(".! ")
+    is_one_sentence = re.search(r"[.!?]\s", action) is None
+    is_known = action != "" and action.split()[0].lower() in get_playing().verbs
+    return action if is_one_sentence and is_known else line
 
 
 @lru_cache(maxsize=256)
 def _spell(fields: tuple[str, ...], pattern: str) -> tuple[dict[str, str], re.Pattern[str]]:
     """Map names as models write them, normalized, to fields, and put them into the pattern of headers."""
-    names = {name: field for field in fields for name in (*SYNONYMS.get(field, "").split("|"), field) if name}
+    names = {name: field for field in fields for name in SYNONYMS.get(field, "").split("|") if name}
+    names |= {field: field for field in fields}  # a field's own name is no other's synonym
     known = {_normalize(name): field for name, field in names.items()}
     return known, re.compile(pattern.replace("NAME", "|".join(names).replace("_", "[ _-]*")))
 
@@ -512,12 +643,17 @@ def _normalize(name: str) -> str:
 
 
 def _take_fields(value: Mapping[Any, Any], fields: tuple[str, ...]) -> Fields:
-    """Take an object's fields by their names. What is said twice is unclear."""
-    known, said = _spell(fields, HEADER)[0], Fields()
-    for key, each in value.items():
-        if name := known.get(_normalize(str(key))):
-            said[name] = "" if name in said else each
-    return said
+    """Take an object's fields by their names, or else by other names. What is said twice is unclear."""
+    known, _ = _spell(fields, HEADER)
+    by_own_name: Fields = {}
+    by_synonym: Fields = {}
+    for key, content in value.items():
+        name = _normalize(str(key))
+        field = known.get(name)
+        if field:
+            taken = by_own_name if name == _normalize(field) else by_synonym
+            taken[field] = "" if field in taken else content
+    return {**by_synonym, **by_own_name}
 
 
 def _find_rows(text: str, fields: tuple[str, ...], pattern: str) -> tuple[list[Fields], str]:

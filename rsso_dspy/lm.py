@@ -51,7 +51,7 @@ from rsso_dspy.failures import (
     restore_error,
 )
 from rsso_dspy.playing import get_playing
-from rsso_dspy.records import drop_unreadable_counts, reaches_limit, read_usage
+from rsso_dspy.records import Usage, drop_unreadable_counts, reaches_limit, read_usage
 from rsso_dspy.redact import (
     is_location,
     is_secret_name,
@@ -508,9 +508,9 @@ class Logged:
         else:
             answer, is_overlong = _drop_overlong_texts(answer)
             longest = settings.get("max_tokens") or settings.get("max_completion_tokens") or inf
-            is_cut = (
-                is_overlong or tracker.cut or any(reaches_limit(read_usage(usage), longest) for usage in tracker.usage)
-            )
+            counts = [read_usage(usage) for usage in tracker.usage]
+            is_cut = is_overlong or tracker.cut or any(reaches_limit(count, longest) for count in counts)
+            is_short = counts_too_few(messages, counts)
             if calls is not None:
                 seconds = round(time.perf_counter() - begun, 3)
                 calls.end(
@@ -520,10 +520,11 @@ class Logged:
                     served=tracker.name,
                     finish=tracker.ending,
                     forms=sorted(forms),
+                    short=is_short,
                     cut=is_cut,
                     seconds=seconds,
                 )
-            self._book(tracker.usage, tracker.name, is_cut)
+            self._book(tracker.usage, tracker.name, is_cut, is_short)
             return answer
 
         usage = tracker.list_paid_usage()
@@ -575,11 +576,13 @@ class Logged:
             )
         return answer
 
-    def _book(self, usage: Iterable[dict[str, Any]], served: str = "", cut: bool = False) -> None:
+    def _book(self, usage: Iterable[dict[str, Any]], served: str = "", cut: bool = False, short: bool = False) -> None:
         """Tell the ledger and DSPy's usage tracker what a request came to."""
         ledger = get_playing().ledger
         if cut and ledger is not None:
             ledger.note_truncated()  # of the usage that follows
+        if short and ledger is not None:
+            ledger.note_undercounted()
         for entry in usage if dspy.settings.usage_tracker else ():
             dspy.settings.usage_tracker.add_usage(self.model, drop_unreadable_counts(entry))
         if served and ledger is not None:
@@ -603,7 +606,7 @@ class Logged:
         if call.error is not None:
             raise restore_error(call.error)
         with_callbacks(request)(self, prompt, messages=messages, **kwargs)
-        self._book(call.usage, call.served, call.cut)
+        self._book(call.usage, call.served, call.cut, call.short)
         return list(call.answer or [])
 
     def update_history(self, entry: dict[str, Any]) -> None:
@@ -629,6 +632,17 @@ class Logged:
         seconds = self.kwargs.get("timeout")
         streamed = dspy.settings.send_stream is not None  # chunks come from the thread that was asked
         return send_tracked() if seconds is None or streamed else call_with_timeout(seconds, send_tracked, self.model)
+
+
+MOST_BYTES = 8  # of a token of a prompt on the average, in any language; texts in English have 4
+SHORTEST_COUNTED = 4000  # bytes of a prompt from which on its tokens are compared with its length
+
+
+def counts_too_few(messages: Sequence[Mapping[str, Any]] | None, counts: Sequence[Usage]) -> bool:
+    """Whether a server counted far fewer tokens than were sent, which tells that it has cut the prompt."""
+    sent = sum(len(text_of(message.get("content")).encode()) for message in messages or ())
+    counted = sum(count.input for count in counts)
+    return sent >= SHORTEST_COUNTED and 0 < counted * MOST_BYTES < sent
 
 
 def move_system_text(messages: Sequence[Mapping[str, Any]]) -> list[Any]:

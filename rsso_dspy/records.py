@@ -167,6 +167,7 @@ class Usage:
     cached: int = 0  # input tokens read from the provider's cache
     cache_write: int = 0  # input tokens written to the provider's cache
     reasoning: int = 0  # output tokens of hidden reasoning
+    undercounted: int = 0  # answers for which the server counted far fewer input tokens than were sent
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(*map(operator.add, _counts_of(self), _counts_of(other)))

@@ -25,7 +25,15 @@ from rsso_dspy.optimize.calibration import PARTS, Calibration
 from rsso_dspy.optimize.verdict import LEVEL, WORTH, CompileEnding, Confirmation, find_smallest_gain_at
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ADDITIONS
-from rsso_dspy.programs.state import fingerprint_program, fingerprint_state, is_plain_state, merge_state, read_state
+from rsso_dspy.programs.state import (
+    count_unshown_demos,
+    fingerprint_program,
+    fingerprint_state,
+    is_plain_state,
+    merge_state,
+    read_state,
+    sends_equal_prompts,
+)
 from rsso_dspy.protocol import check_prompts_of
 from rsso_dspy.records import ZERO_SHOT, Usage
 from rsso_dspy.store.guards import CompileEnvironment
@@ -308,7 +316,20 @@ def load_programs(texts: Sequence[str], unconfirmed: bool = False) -> dict[str, 
             why = "a program has the name of its file; rename one of the files"
             raise UsageError(f"--programs names {name!r} twice: {why}")
         found[name] = None if text == ZERO_SHOT else _select_played(text, load(text), unconfirmed)
+    if ZERO_SHOT in found:
+        for name, compiled in found.items():
+            if compiled is not None:
+                _check_differs_from_zero_shot(name, compiled)
     return found
+
+
+def _check_differs_from_zero_shot(name: str, compiled: Compiled) -> None:
+    agent = compiled.agent()
+    if not sends_equal_prompts(agent, Agent(agent.method.name)):
+        return
+    unshown = sum(count_unshown_demos(agent).values())
+    why = f": none of its {unshown} demonstrations has an answer, so no prompt shows them" if unshown else ""
+    raise UsageError(f"{name} sends the same prompts as {ZERO_SHOT}, so there is nothing to compare{why}")
 
 
 def _select_played(text: str, compiled: Compiled, unconfirmed: bool) -> Compiled:

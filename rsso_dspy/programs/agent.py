@@ -6,6 +6,7 @@
     result.trials         # one TrialResult per trial
 """
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from rsso_dspy.programs.methods import MODULES, Method, actor_signature, get_met
 from rsso_dspy.programs.prediction import AgentPrediction
 from rsso_dspy.programs.roles import Roles
 from rsso_dspy.programs.runtime import ResumeState, Runtime
+from rsso_dspy.programs.state import count_unshown_demos
 from rsso_dspy.programs.trial import TrialRun
 from rsso_dspy.records import Outcome, State, Step, Trajectory, TrialResult, Variant
 
@@ -48,6 +50,7 @@ class Agent(dspy.Module):
     ) -> AgentPrediction:
         """Play one variant up to trial number `trials`, from empty memories or from where `start` says. `on_trial` is
         told every finished trial, with a function that gives the snapshots after it."""
+        self._warn_of_unshown_demos()
         with Runtime.get_current() as runtime:
             if not isinstance(variant, Variant):
                 variant = runtime.variant(str(variant))
@@ -66,6 +69,20 @@ class Agent(dspy.Module):
                     on_trial(results[-1], partial(_take_snapshots, memories))
             snapshots = _take_snapshots(memories)
             return AgentPrediction.from_trials(self.method.name, variant, results, snapshots, runtime.benchmark)
+
+    async def aforward(self, *args: Any, **named: Any) -> AgentPrediction:
+        """As `forward`, in a thread of its own."""
+        prediction: AgentPrediction = await dspy.asyncify(self.forward)(*args, **named)
+        return prediction
+
+    def _warn_of_unshown_demos(self) -> None:
+        for name, count in count_unshown_demos(self).items():
+            warnings.warn(
+                f"{count} of {len(self.predictors_by_name[name].demos)} demonstrations of {name} have no answer in its "
+                "fields, so no prompt shows them: dspy.LabeledFewShot puts examples of the training set there, which "
+                "are variants; dspy.BootstrapFewShot and `rsso-dspy compile` make demonstrations of play",
+                stacklevel=3,
+            )
 
     def play(self, trial: TrialRun) -> Trajectory:
         """One trial: reset, then act until the environment or the protocol ends it (rSSO, Algorithm 1)."""

@@ -2,12 +2,26 @@
 variant went, from 0 to 1: predictions report it, optimizers maximize it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import dspy
 
 from rsso_dspy.errors import RssoError
 from rsso_dspy.records import SOLVED_SCORE, Trajectory, TrialResult, Variant
+
+
+def make_plain(value: Any) -> Any:
+    """Return a value as JSON can hold it: dataclasses as objects of their fields, tuples and sets as lists."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: make_plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): make_plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [make_plain(part) for part in value]
+    if isinstance(value, set | frozenset):
+        return sorted(make_plain(part) for part in value)
+    return value
 
 
 class AgentPrediction(dspy.Prediction):
@@ -36,6 +50,14 @@ class AgentPrediction(dspy.Prediction):
         return f"AgentPrediction({self.method} on {self.variant}: {said}, trials: {outcomes})"
 
     __str__ = __repr__
+
+    def items(self, include_dspy: bool = False) -> list[tuple[str, Any]]:
+        """Return names and values as plain data, as files of `dspy.Evaluate` hold them."""
+        return [(name, make_plain(value)) for name, value in super().items(include_dspy)]
+
+    def toDict(self) -> dict[str, Any]:
+        """Return all values as plain data, which JSON can hold."""
+        return dict(self.items())
 
 
 FIRST_WEIGHT = 0.25  # of trial 1: one that is worse lowers the score, even if memories make up for it later

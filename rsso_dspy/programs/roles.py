@@ -149,6 +149,7 @@ class TrialLedger(UsageTracker):
         self._answered: dict[str, set[str]] = {}
         self._draws: Counter[str] = Counter()
         self.was_cut = self._is_cut = False  # whether the last answer was cut off, or too long; and the next one
+        self._is_undercounted = False  # whether the next one's server counted far fewer tokens than were sent
         self._unread: list[str] = []
         self._usage: dict[str, Usage] = {}
         self._outer: Any = None
@@ -162,13 +163,17 @@ class TrialLedger(UsageTracker):
             yield
 
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
-        self._add_entry(read_usage(usage_entry) + Usage(truncated=int(self._is_cut)))
-        self.was_cut, self._is_cut = self._is_cut, False
+        noted = Usage(truncated=int(self._is_cut), undercounted=int(self._is_undercounted))
+        self._add_entry(read_usage(usage_entry) + noted)
+        self.was_cut, self._is_cut, self._is_undercounted = self._is_cut, False, False
         if self._outer is not None:
             self._outer.add_usage(lm, usage_entry)
 
     def note_truncated(self) -> None:
         self._is_cut = True  # the answer whose usage follows
+
+    def note_undercounted(self) -> None:
+        self._is_undercounted = True  # the answer whose usage follows
 
     def note_settings(self, settings: Mapping[str, float]) -> None:
         self._sent.setdefault(self.speaker, dict(settings))  # of a role's first request

@@ -73,6 +73,33 @@ def fingerprint_program(program: dspy.Module) -> str:
     return fingerprint_state(program.dump_state())
 
 
+def is_shown(demo: Mapping[str, Any], predictor: dspy.Predict) -> bool:
+    """Whether a prompt holds a demonstration: one without any answer shows nothing."""
+    return any(demo.get(name) not in (None, "", []) for name in predictor.signature.output_fields)
+
+
+def count_unshown_demos(program: dspy.Module) -> dict[str, int]:
+    """Return the number of demonstrations that no prompt holds, by the predictor's name, of those that have any."""
+    counts = {}
+    for name, predictor in dspy.Module.named_predictors(program):
+        unshown = sum(not is_shown(demo, predictor) for demo in predictor.demos)
+        if unshown:
+            counts[name] = unshown
+    return counts
+
+
+def sends_equal_prompts(first: dspy.Module, second: dspy.Module) -> bool:
+    """Whether two programs of one method send the same prompts: demonstrations that are never shown do not count."""
+    return fingerprint_program(_drop_unshown_demos(first)) == fingerprint_program(_drop_unshown_demos(second))
+
+
+def _drop_unshown_demos(program: dspy.Module) -> dspy.Module:
+    copied = program.deepcopy()
+    for _, predictor in dspy.Module.named_predictors(copied):
+        predictor.demos = [demo for demo in predictor.demos if is_shown(demo, predictor)]
+    return copied
+
+
 def fingerprint_state(state: Mapping[str, Any]) -> str:
     said = {name: {"signature": each["signature"], "demos": each["demos"]} for name, each in state.items()}
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]

@@ -9,6 +9,7 @@ from typing import Any
 from rsso_dspy.pricing import CostEntry, PriceOf, format_dollars, itemize_costs, price_usage, sum_amounts
 from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT, RoleUsage, TrainingRecord, TrialsRecord, UnitRecord, Usage
 from rsso_dspy.report import compare, metrics
+from rsso_dspy.report.limits import describe_limits
 from rsso_dspy.report.statistics import MeanEstimate, UnitValue, estimate_mean
 
 
@@ -195,6 +196,7 @@ class Analysis:
     first_trials: Mapping[str, metrics.ArmMetrics]
     """Each arm of Reflexion to the metrics of its first trials alone, which rSSO prints as ReAct (Table 1, note)."""
     unreadable: Mapping[str, int]  # arm to its steps, where the actor's answer could be read at none of them
+    limits: tuple[str, ...]  # sentences on answers and prompts that were cut
 
     @property
     def main_result(self) -> compare.Comparison | None:
@@ -210,7 +212,7 @@ class Analysis:
         return [main, *without] if main else []
 
     def describe_gaps(self) -> Iterator[str]:
-        """Yield sentences on what is missing."""
+        """Yield sentences on what is missing, unread or cut off."""
         if self.missing:
             units = f"{self.missing:,} planned units have" if self.missing > 1 else "1 planned unit has"
             yield f"The run is incomplete: {units} no record."
@@ -219,6 +221,7 @@ class Analysis:
         for arm, steps in self.unreadable.items():
             answers = f"none of the actor's answers at {steps:,} steps" if steps > 1 else "not the actor's one answer"
             yield f"WARNING: {arm} is scored for doing nothing: {answers} could be read."
+        yield from self.limits
 
     @property
     def rule_based_note(self) -> str:
@@ -258,6 +261,7 @@ def analyze(
         remarks=tuple(played.remarks),
         first_trials=_compute_first_trials(scored),
         unreadable=_count_unreadable(scored),
+        limits=tuple(describe_limits(chain.from_iterable(scored.values()))),
     )
 
 

@@ -14,7 +14,7 @@ if find_spec("alfworld") is None:
 import rsso_dspy
 from benchmarks.alfworld_examples import play_examples
 from rsso_dspy.environments.alfworld import BENCHMARK, environment, tasks
-from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld, parse_goal, to_engine
+from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld, find_counterpart, parse_goal, to_engine
 from rsso_dspy.environments.alfworld.tasks import load_made_game
 from rsso_dspy.environments.lessons import read_data
 from rsso_dspy.environments.wrappers import DemonstratingEnvironment
@@ -115,6 +115,37 @@ def test_made_games_are_what_their_script_makes():
 def test_goals_are_read_off_every_wording_of_a_task(text, goal):
     found = parse_goal(f"Your task is to: {text}.")
     assert (found.thing, found.place, found.verb, found.count) == goal
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("put apple 1 in fridge 1", "put apple 1 in/on fridge 1"),
+        ("put apple 1 on fridge 1", "put apple 1 in/on fridge 1"),
+        ("put apple 1 in / on fridge 1", "put apple 1 in/on fridge 1"),
+        ("put apple 1 into fridge 1", "put apple 1 in/on fridge 1"),
+        ("place apple 1 in/on fridge 1", "put apple 1 in/on fridge 1"),
+        ("place mug 2 onto desk 1", "move mug 2 to desk 1"),
+        ("move mug 2 in desk 1", "move mug 2 to desk 1"),
+        ("move apple 1 to fridge 1", "move apple 1 to fridge 1"),  # known to every game
+        ("put apple 1 in fridge 2", "put apple 1 in fridge 2"),  # cannot be done
+        ("put apple in fridge 1", "put apple in fridge 1"),  # which one?
+        ("put pen 1 on desk 1", "put pen 1 on desk 1"),  # two are possible
+        ("go to fridge 1", "go to fridge 1"),
+    ],
+)
+def test_other_words_for_put_are_the_one_action_that_they_mean(said, meant):
+    possible = ["put apple 1 in/on fridge 1", "move mug 2 to desk 1", "put pen 1 in/on desk 1", "move pen 1 to desk 1"]
+    assert find_counterpart(said, possible) == meant
+
+
+def test_a_game_is_won_in_other_words_for_put(env):
+    env.choose_interface("sso")
+    env.reset(TABLE.variant(PUT, 0))
+    for action in load_made_game(PUT, TABLE.variant(PUT, 0).index)["walkthrough"]:
+        moved = env.step(to_engine(action, False).replace(" in/on ", " in "))
+    assert (moved.done, moved.score) == (True, 100)
+    assert " in/on " in moved.action, "the action that was played, in the interface's words"
 
 
 def test_what_is_not_understood_is_a_step_and_a_game_ends_at_its_limit(env):

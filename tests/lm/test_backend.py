@@ -2,6 +2,7 @@ import logging
 
 import dspy
 import pytest
+from dspy.utils.exceptions import AdapterParseError
 
 from rsso_dspy.config import BackendConfig, load_config
 from rsso_dspy.errors import ConfigError, MissingKey
@@ -88,3 +89,34 @@ def test_answers_that_were_cut_off_are_counted_and_not_printed(caplog):
                 assert dspy.Predict(FlatActor)(**FIELDS).action == "look around"
     assert ledger.usage_by_role()["actor"].truncated == 2
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize(("text", "asked"), [("", 1), ("Hm, the door is sh", 2)])
+def test_an_answer_that_hidden_reasoning_used_up_is_not_asked_for_again_at_full_price(text, asked):
+    ledger = TrialLedger(lambda _role, _usage: None)
+    with provider(lambda _: Said(text, output=1024, reasoning=1000, ending="length")) as served:
+        backend = Backend(BackendConfig(model="hosted_vllm/m", base_url=served.url))
+        with dspy.context(adapter=backend.adapter, lm=backend.lm("actor", 3)), ledger.book_under_role("actor"):
+            with pytest.raises(AdapterParseError):
+                dspy.Predict(FlatActor)(**FIELDS)
+    assert len(served.requests) == asked
+    assert ledger.usage_by_role()["actor"].truncated == asked
+
+
+@pytest.mark.parametrize(
+    ("words", "counted", "is_short"),
+    [
+        (1000, 1100, False),
+        (1000, 900, False),
+        (1000, 512, True),
+        (1000, 0, False),  # no count, which the bill says
+        (400, 100, False),  # too little to be sure of
+    ],
+)
+def test_a_server_that_counts_far_fewer_tokens_than_were_sent_is_noticed(words, counted, is_short):
+    ledger = TrialLedger(lambda _role, _usage: None)
+    with provider(lambda _: Said(STEP, input=counted)) as served:
+        backend = Backend(BackendConfig(model="hosted_vllm/m", base_url=served.url, adapter="json"))
+        with dspy.context(adapter=backend.adapter, lm=backend.lm("actor", 3)), ledger.book_under_role("actor"):
+            dspy.Predict(FlatActor)(**{**FIELDS, "observation": "stone " * words})
+    assert ledger.usage_by_role()["actor"].undercounted == is_short

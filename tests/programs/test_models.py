@@ -1,6 +1,8 @@
 """Which model answers, as a DSPy user expects it: a predictor's own, else the one DSPy is set to, else the backend's;
 and the modules of an agent as DSPy modules of their own."""
 
+import asyncio
+import csv
 import json
 import re
 from collections import Counter
@@ -19,6 +21,7 @@ from rsso_dspy.config import load_config
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.skill_windows import Window
 from rsso_dspy.offline import Explorer
+from rsso_dspy.optimize.program_file import load_programs
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer
@@ -235,7 +238,61 @@ def test_a_prediction_is_short_and_a_score(live, result):
         assert evaluate(Agent("react")).score == pytest.approx(100 * result.score)
 
 
+def test_an_evaluation_is_saved_as_json_and_as_csv(live, tmp_path):
+    devset = [dspy.Example(variant=REWARDED, trials=1).with_inputs("variant", "trials")]
+    with live.activate_for_user():
+        for ending in ("json", "csv"):
+            file = {f"save_as_{ending}": str(tmp_path / f"saved.{ending}")}
+            evaluate = dspy.Evaluate(devset=devset, metric=rsso_dspy.metric, display_progress=False, **file)
+            score = evaluate(Agent("react")).score / 100
+    (row,) = json.loads((tmp_path / "saved.json").read_text())
+    assert (row["example_variant"], row["pred_variant"], row["score"]) == (REWARDED, REWARDED, pytest.approx(score))
+    (trial,) = row["pred_trials"]
+    assert trial["trajectory"]["steps"][0]["action"]
+    with (tmp_path / "saved.csv").open(encoding="utf-8", newline="") as file:
+        (line,) = csv.DictReader(file)
+    assert (line["pred_variant"], float(line["score"])) == (REWARDED, pytest.approx(score))
+
+
+def test_a_prediction_as_data_holds_all_that_json_can(result):
+    data = result.toDict()
+    assert json.loads(json.dumps(data)) == data == dict(result.items())
+    assert data["trials"][0]["trajectory"]["outcome"] == result.trials[0].trajectory.outcome
+
+
+def test_an_agent_is_awaited_as_it_is_called(live):
+    async def play_both():
+        agent = Agent("react")
+        return await asyncio.gather(agent.acall(variant=REWARDED, trials=1), agent.acall(variant=REWARDED, trials=1))
+
+    with live.activate_for_user():
+        first, second = asyncio.run(play_both())
+        called = Agent("react")(variant=REWARDED, trials=1)
+    assert first.toDict() == second.toDict() == called.toDict()
+
+
+def test_demonstrations_that_no_prompt_shows_are_warned_of(live):
+    trainset = [dspy.Example(variant=REWARDED).with_inputs("variant")]
+    labeled = dspy.LabeledFewShot(k=1).compile(Agent("react"), trainset=trainset)
+    with live.activate_for_user(), pytest.warns(UserWarning, match="1 of 1 demonstrations of actor have no answer"):
+        labeled(variant=REWARDED, trials=1)
+
+
 # Files
+
+
+def test_a_program_that_sends_the_prompts_of_zero_shot_is_not_compared_with_it(tmp_path):
+    trainset = [dspy.Example(variant=REWARDED).with_inputs("variant")]
+    dspy.LabeledFewShot(k=1).compile(Agent("react"), trainset=trainset).save(tmp_path / "labeled.json")
+    agent = Agent("react")
+    agent.save(tmp_path / "same.json")
+    for name, why in (("labeled", ": none of its 1 demonstrations has an answer"), ("same", "$")):
+        file = str(tmp_path / f"{name}.json")
+        with pytest.raises(
+            UsageError, match=f"{name} sends the same prompts as zero-shot, so there is .* compare{why}"
+        ):
+            load_programs(["zero-shot", file])
+        assert list(load_programs([file])) == [name], "alone it may be played"
 
 
 @pytest.fixture

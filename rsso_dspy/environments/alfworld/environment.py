@@ -37,6 +37,7 @@ CHECK = "check valid actions"  # AgentBoard's question for what can be done: a s
 
 _PUT = re.compile(r"put (.+?) in/on (.+)")
 _MOVE = re.compile(r"move (.+?) to (.+)")
+_PLACING = re.compile(r"(?:put|place|move) (?P<thing>.+?) (?:in ?/ ?on|into|onto|in|on|to) (?P<place>.+)")
 _ARRIVE = re.compile(r"You arrive at ([^.]*)\. ")
 _TOLD_MOVE = re.compile(r"You move the (.+?) to the (.+?)\.")
 _TOLD_PUT = re.compile(r"You put the (.+?) in/on the (.+?)\.")
@@ -50,6 +51,17 @@ def to_engine(action: str, moves: bool) -> str:
     if found is None:
         return action
     return f"move {found[1]} to {found[2]}" if moves else f"put {found[1]} in/on {found[2]}"
+
+
+def find_counterpart(action: str, commands: Sequence[str]) -> str:
+    """Return the one command that puts the same thing into the same place as the action does in words that no game
+    knows: `put apple 1 in fridge 1`, `place apple 1 on desk 1`. Any other action is returned as it is."""
+    placing = None if _PUT.fullmatch(action) or _MOVE.fullmatch(action) else _PLACING.fullmatch(action)
+    if placing is None:
+        return action
+    wordings = {to_engine(f"put {placing['thing']} in/on {placing['place']}", moves) for moves in (False, True)}
+    matching = [command for command in commands if command in wordings]
+    return matching[0] if len(matching) == 1 else action
 
 
 def to_published(text: str) -> str:
@@ -196,7 +208,7 @@ class AlfWorld(TaughtEnvironment):
     teaches = LESSONS
     table = TABLE
     name_place = staticmethod(name_place)
-    verbs = ("put", "move")
+    verbs = ("put", "move", "place")
     action_templates = PUBLISHED
 
     def __init__(
@@ -240,10 +252,11 @@ class AlfWorld(TaughtEnvironment):
         return State(self._tell(first), "", "")
 
     def step(self, action: str) -> Transition:
-        """One action as the actor wrote it: in either wording, letter case and final full stop are overlooked."""
+        """One action as the actor wrote it: in either wording, letter case and final full stop are overlooked. Another
+        wording of `put` is the possible action that it means."""
         require_played(self._answer)
         before, self._steps = self._score, self._steps + 1
-        sent = " ".join(action.split()).rstrip(".").lower()
+        sent = find_counterpart(" ".join(action.split()).rstrip(".").lower(), self.admissible_actions())
         if sent == CHECK:
             told = f"Choose an action from these valid actions: {', '.join(self.admissible_actions())}"
             return self._describe(sent, told, before)
