@@ -87,8 +87,7 @@ class ChatAdapter(dspy.Adapter):
             fields = first._ask(lm, lm_kwargs, *inputs, **named)
         except AdapterParseError as error:
             written = error.lm_response or ""
-            is_used_up = ledger is not None and ledger.was_cut and not written.strip()
-            if not asks_again or is_used_up:  # by hidden reasoning, as it would be again
+            if not asks_again or (ledger is not None and ledger.is_used_up):
                 raise
             request = _request_readable(error.signature)
             if ledger is not None and ledger.was_cut and request == REQUEST_FORM:

@@ -38,7 +38,7 @@ from rsso_dspy.log_lines import (
     plain_usage,
     split_ranges,
 )
-from rsso_dspy.records import Usage, add_usage, read_usage
+from rsso_dspy.records import Usage, add_usage, read_logged_usage
 from rsso_dspy.redact import redact, redact_json
 
 LETTERS = 300  # maximum characters of a line in a message
@@ -483,7 +483,7 @@ def read_cost(lines: Iterable[Mapping[str, Any]]) -> Usage:
     total = Usage()
     for line in lines:
         reported = line.get("usage", [])
-        entries = [read_usage(entry) for entry in (reported if isinstance(reported, list) else [reported])]
+        entries = [read_logged_usage(entry) for entry in (reported if isinstance(reported, list) else [reported])]
         if line.get("cut") and entries:
             entries[-1] += Usage(truncated=1)
         if line.get("short") and entries:

@@ -24,6 +24,7 @@ from rsso_dspy.errors import DamagedFile, UsageError
 CACHE_VARIABLE = "RSSO_DSPY_CACHE"  # environment variable that moves the user's cache folder
 HEAD = 4096  # number of bytes at the beginning of a file to search for a mark
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # that some editors put before a text
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # how texts in UTF-16 begin, and in UTF-32 with the lower half first
 GZIP = b"\x1f\x8b"  # how packed files begin
 BLOCK = 2**16  # bytes that are unpacked at a time
 OWN_FOLDERS = ("units", "trainings")
@@ -208,11 +209,15 @@ def salvage_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Read a file as text, without the byte order mark that some editors put before it."""
+    """Read a file as text, without the byte order mark that some editors put before it. Raises `DamagedFile` for text
+    in UTF-16 and for what is no text in UTF-8."""
+    content = read_bytes(path)
+    if content.startswith(UTF_16_MARKS) or b"\0" in content[:HEAD]:
+        raise DamagedFile(path, "it is UTF-16 text, or no text at all: save it as UTF-8")
     try:
-        return read_bytes(path).removeprefix(BYTE_ORDER_MARK).decode("utf-8")
+        return content.removeprefix(BYTE_ORDER_MARK).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DamagedFile(path, f"it is not UTF-8 text ({error})") from None
+        raise DamagedFile(path, f"it is not UTF-8 text ({error}): save it as UTF-8") from None
 
 
 def read_json(path: Path) -> Any:
@@ -233,7 +238,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 def parse_entry(line: str | bytes) -> Any:
     """Parse the JSON data of a line; None for a broken one, e.g. cut off by a kill."""
     try:
-        return _parse_strict_json(line.decode() if isinstance(line, bytes) else line)
+        text = line.removeprefix(BYTE_ORDER_MARK).decode() if isinstance(line, bytes) else line
+        return _parse_strict_json(text)
     except (ValueError, RecursionError):
         return None
 

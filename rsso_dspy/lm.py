@@ -51,7 +51,7 @@ from rsso_dspy.failures import (
     restore_error,
 )
 from rsso_dspy.playing import get_playing
-from rsso_dspy.records import Usage, drop_unreadable_counts, read_usage
+from rsso_dspy.records import Usage, drop_unreadable_counts, reaches_limit, read_usage
 from rsso_dspy.redact import (
     is_location,
     is_secret_name,
@@ -64,12 +64,14 @@ from rsso_dspy.redact import (
 from rsso_dspy.replies import (
     ErrorResponse,
     MissingAnswer,
+    choose_usage,
     drop_unreadable_usage,
     find_missing_answer,
     join_parts,
     list_endings,
     make_encodable,
     make_writable,
+    read_body_usage,
     tell_http_bodies,
     tell_native_bodies,
 )
@@ -399,7 +401,7 @@ class RequestTracker:
         self.kept = not dspy.settings.disable_history
 
     def add_usage(self, _model: str, usage: dict[str, Any]) -> None:
-        self.usage.append(make_writable(drop_unreadable_counts(usage)))
+        self.usage.append(make_writable(choose_usage(usage, () if self.usage else self.bodies)))
 
     @property
     def ending(self) -> str:
@@ -421,7 +423,7 @@ class RequestTracker:
         the client could not read."""
         if not self.usage:
             answers = [body for body in self.bodies if _holds_paid_answer(body)]
-            return [make_writable(drop_unreadable_counts(body.get("usage"))) for body in answers]
+            return [make_writable(read_body_usage(body)) for body in answers]
         reported = [(usage, read_usage(usage)) for usage in self.usage]
         return [usage for usage, counts in reported if counts.input or counts.output]
 
@@ -507,7 +509,7 @@ class Logged:
             answer, is_overlong = _drop_overlong_texts(answer)
             longest = settings.get("max_tokens") or settings.get("max_completion_tokens") or inf
             counts = [read_usage(usage) for usage in tracker.usage]
-            is_cut = is_overlong or tracker.cut or any(count.output >= longest for count in counts)
+            is_cut = is_overlong or tracker.cut or any(reaches_limit(count, longest) for count in counts)
             is_short = counts_too_few(messages, counts)
             if calls is not None:
                 seconds = round(time.perf_counter() - begun, 3)
@@ -522,7 +524,7 @@ class Logged:
                     cut=is_cut,
                     seconds=seconds,
                 )
-            self._book(tracker.usage, tracker.name, is_cut, is_short)
+            self._book(tracker.usage, tracker.name, is_cut, is_short, is_used_up(answer, tracker.ending))
             return answer
 
         usage = tracker.list_paid_usage()
@@ -574,11 +576,18 @@ class Logged:
             )
         return answer
 
-    def _book(self, usage: Iterable[dict[str, Any]], served: str = "", cut: bool = False, short: bool = False) -> None:
+    def _book(
+        self,
+        usage: Iterable[dict[str, Any]],
+        served: str = "",
+        cut: bool = False,
+        short: bool = False,
+        used_up: bool = False,
+    ) -> None:
         """Tell the ledger and DSPy's usage tracker what a request came to."""
         ledger = get_playing().ledger
         if cut and ledger is not None:
-            ledger.note_truncated()  # of the usage that follows
+            ledger.note_truncated(used_up)  # of the usage that follows
         if short and ledger is not None:
             ledger.note_undercounted()
         for entry in usage if dspy.settings.usage_tracker else ():
@@ -604,7 +613,7 @@ class Logged:
         if call.error is not None:
             raise restore_error(call.error)
         with_callbacks(request)(self, prompt, messages=messages, **kwargs)
-        self._book(call.usage, call.served, call.cut, call.short)
+        self._book(call.usage, call.served, call.cut, call.short, is_used_up(call.answer or (), call.finish))
         return list(call.answer or [])
 
     def update_history(self, entry: dict[str, Any]) -> None:
@@ -630,6 +639,15 @@ class Logged:
         seconds = self.kwargs.get("timeout")
         streamed = dspy.settings.send_stream is not None  # chunks come from the thread that was asked
         return send_tracked() if seconds is None or streamed else call_with_timeout(seconds, send_tracked, self.model)
+
+
+LENGTH_ENDINGS = ("length", "max_tokens", "max_output_tokens", "model_length")
+"""Words of providers, in lower case, for an answer that ended at the limit of tokens."""
+
+
+def is_used_up(answer: Sequence[Any], ending: str) -> bool:
+    """Whether the limit of tokens went by without a word of the answer, in hidden reasoning."""
+    return ending.lower() in LENGTH_ENDINGS and not any(_holds_text(text) for text in answer)
 
 
 MOST_BYTES = 8  # of a token of a prompt on the average, in any language; texts in English have 4

@@ -224,15 +224,26 @@ def describe_zero_shot_reflector(methods: Iterable[Method], settings: Reflection
 
 
 def describe_missing_data(chosen: Sequence[Variant], wanted: Sequence[Variant], config: Config) -> str:
-    """Say what the user's data folder does not hold. Raises `UsageError` if it holds nothing selected."""
+    """Say what the user's data folder does not hold, and which of its files are not played. Raises `UsageError` if it
+    holds nothing selected."""
     split = config.benchmark_in_data.tasks.played_split
     folder = config.active_benchmark.locate_data(config.environment.data)
-    if not chosen and wanted:
-        raise UsageError(f"none of the selected variants can be played: {folder} holds none of them")
-    if split != "test":
-        return f"{folder} holds no test set: {len(chosen)} variants of {split} are played instead"
+    skipped = config.active_benchmark.describe_skipped_data(config.environment.data)
     missing = len(wanted) - len(chosen)
-    return f"{missing} of {len(wanted)} selected variants are left out: {folder} does not hold them" if missing else ""
+
+    notes = []
+    if not chosen and wanted:
+        notes.append(f"none of the selected variants can be played: {folder} holds none of them")
+    elif split != "test":
+        notes.append(f"{folder} holds no test set: {len(chosen)} variants of {split} are played instead")
+    elif missing:
+        notes.append(f"{missing} of {len(wanted)} selected variants are left out: {folder} does not hold them")
+    if skipped:
+        notes.append(skipped)
+
+    if not chosen and wanted:
+        raise UsageError("; ".join(notes))
+    return "; ".join(notes)
 
 
 def select_shard(plan: Plan, shard: Shard | None) -> Plan:

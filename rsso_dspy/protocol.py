@@ -19,7 +19,7 @@ import rsso_dspy.signatures as signatures
 from rsso_dspy.config import EMBEDDED, MINILM, NO_EXAMPLES, OWN_EXAMPLES, Config
 from rsso_dspy.environments import Interface
 from rsso_dspy.environments.benchmark import Benchmark
-from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
+from rsso_dspy.errors import ConfigError, UnknownName, UsageError
 from rsso_dspy.files import read_toml
 from rsso_dspy.lm import list_refused_settings
 from rsso_dspy.memory.constitution import ConstitutionSettings
@@ -261,7 +261,7 @@ def _read_examples(name: str) -> list[dict[str, Any]]:
     try:
         rows: list[dict[str, Any]] = read_toml(Path(name).expanduser()).get("example", [])
         fit = bool(rows) and all({"transcript", "plan"} <= row.keys() <= fields for row in rows)
-    except (OSError, DamagedFile, AttributeError, TypeError):
+    except (OSError, AttributeError, TypeError):
         fit = False
     if not fit:
         raise ConfigError(

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import Any, Literal
 
+from rsso_dspy.usage_forms import NESTED, is_count, is_output_name, is_total_name, read_token_counts
+
 SCHEMA_VERSION: Literal[1] = 1  # version of the files of a run; those of another one are refused
 SOLVED_SCORE = 100
 ZERO_SHOT = "zero-shot"  # name of the uncompiled program
@@ -180,46 +182,62 @@ _counts_of: Callable[[Usage], tuple[int, ...]] = operator.attrgetter(*(count.nam
 """Return the counts in order; `astuple` would deep-copy them, once per answer."""
 
 
-MOST_TOKENS = 10**9  # maximum count of a usage that is believed; no model reads or writes as much in one request
-
-
 def read_usage(reported: Any) -> Usage:
-    """Return the usage of one answer as a provider reported it, or as a log holds it, whatever its type. No request is
-    without input: where its count is missing it is what the total leaves beside the output. A usage whose input or
-    output stays unknown is unmetered; what is known of it counts. Some providers count cached tokens beside the input
-    instead of in it; they are added to it then."""
-    counts = drop_unreadable_counts(reported)
-    sent = counts.get("prompt_tokens") or 0
-    written = counts.get("completion_tokens")
-    total = counts.get("total_tokens") or 0
+    """Return the usage of one answer as a provider reported it, or as a log holds it, in any form and of any type
+    (`usage_forms`). A usage whose input or output stays unknown is unmetered; what is known of it counts."""
+    counts = read_token_counts(reported)
+    return Usage(
+        calls=1,
+        input=counts.cached + counts.cache_write if counts.input is None else counts.input,
+        output=counts.reasoning if counts.output is None else counts.output,
+        cached=counts.cached,
+        cache_write=counts.cache_write,
+        reasoning=counts.reasoning,
+        unmetered=int(not counts.are_metered),
+    )
 
+
+def read_logged_usage(reported: Any) -> Usage:
+    """Return the usage of one answer as a log holds it, in OpenAI's form, whatever its type. Of the usage of a server
+    that stands in an earlier version's log, this is what was booked then: a log and its trials say the same."""
+    usage = drop_unreadable_counts(reported)
+    sent = usage.get("prompt_tokens") or 0
+    written = usage.get("completion_tokens")
+    total = usage.get("total_tokens") or 0
     if not sent:
         sent = max(0, total - (written or 0))
     elif not written and total > sent:
         written = total - sent
     is_metered = sent > 0 and written is not None
 
-    sent_details = counts.get("prompt_tokens_details") or {}
-    written_details = counts.get("completion_tokens_details") or {}
+    sent_details = usage.get("prompt_tokens_details") or {}
+    written_details = usage.get("completion_tokens_details") or {}
     cached = sent_details.get("cached_tokens") or 0
     cache_write = sent_details.get("cache_creation_tokens") or 0
+    reasoning = written_details.get("reasoning_tokens") or 0
     if cached + cache_write > sent:
         sent += cached + cache_write
 
     return Usage(
         calls=1,
         input=sent,
-        output=written or 0,
+        output=reasoning if written is None else written,
         cached=cached,
         cache_write=cache_write,
-        reasoning=written_details.get("reasoning_tokens") or 0,
+        reasoning=reasoning,
         unmetered=int(not is_metered),
     )
 
 
+def reaches_limit(usage: Usage, longest: float) -> bool:
+    """Whether an answer took all the tokens that it could. Reasoning that does not count against the limit may be more
+    than it."""
+    return usage.output == longest or usage.output - usage.reasoning >= longest
+
+
 def drop_unreadable_counts(reported: Any) -> dict[str, Any]:
-    """Return a usage without counts that are none: negative, beyond `MOST_TOKENS`, or no whole number. Where the output
-    is such, the total goes too, so that nothing is derived from it."""
+    """Return a usage without counts that are none: negative, impossibly large, or no whole number. Where the output is
+    such, the total goes too, so that nothing is derived from it."""
     if not isinstance(reported, Mapping):
         return {}
 
@@ -229,24 +247,21 @@ def drop_unreadable_counts(reported: Any) -> dict[str, Any]:
         readable = value.model_dump() if hasattr(value, "model_dump") else value
         if str(name).endswith("tokens_details"):
             readable = drop_unreadable_counts(readable) if isinstance(readable, Mapping) else None
+        elif name in NESTED and isinstance(readable, Mapping):
+            readable = drop_unreadable_counts(readable)
         elif str(name).endswith("tokens") and readable is not None:
-            if not _is_count(readable):
+            if not is_count(readable):
                 dropped.add(name)
                 continue
             readable = int(readable)
-        elif isinstance(readable, float) and readable != readable:
-            continue  # NaN, which no log can hold
+        elif isinstance(readable, float) and readable != readable:  # NaN, which no log can hold
+            dropped.add(name)
+            continue
         usage[name] = readable
 
-    if dropped & {"completion_tokens", "output_tokens"}:
-        usage.pop("total_tokens", None)
+    if any(is_output_name(name) for name in dropped):
+        return {name: value for name, value in usage.items() if not is_total_name(name)}
     return usage
-
-
-def _is_count(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return 0 <= value <= MOST_TOKENS and value == int(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,15 @@ Clients read an error that comes with status 200 as an empty answer, and take `t
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from rsso_dspy.records import drop_unreadable_counts, read_usage
+from rsso_dspy.records import drop_unreadable_counts, read_logged_usage, read_usage
 from rsso_dspy.redact import redact
+from rsso_dspy.usage_forms import read_token_counts, write_token_counts
 
 TakeBody = Callable[[Any], Any]
 """Takes the body of a response, as data, and returns it as the client is to read it."""
@@ -400,3 +401,56 @@ def drop_unreadable_usage(body: Any) -> Any:
         return body
     usage = drop_unreadable_counts(body["usage"])
     return body if usage == body["usage"] else {**body, "usage": usage}
+
+
+# What an answer took.
+
+USAGES = ("usage", "usageMetadata", "usage_metadata", "meta")
+"""Where the usage stands in the body of a response: OpenAI's and Anthropic's format, Gemini's, Cohere's first one."""
+
+
+OLLAMA_COUNTS = ("prompt_eval_count", "eval_count")
+"""Counts at the top of a body, in Ollama's own format."""
+
+
+def read_body_usage(body: Any) -> dict[str, Any]:
+    """Return what the body of a response says of its tokens, in whatever form, under OpenAI's names. Empty where it
+    says nothing."""
+    if not isinstance(body, Mapping):
+        return {}
+    reported = next((body[name] for name in USAGES if isinstance(body.get(name), Mapping) and body[name]), None)
+    if reported is None and isinstance(body.get("x_groq"), Mapping):
+        reported = body["x_groq"].get("usage")
+    if not isinstance(reported, Mapping):
+        reported = {name: value for name, value in body.items() if name in OLLAMA_COUNTS}
+
+    counts = read_token_counts({**_read_timings(body.get("timings")), **reported})
+    return write_token_counts(counts) if counts.input or counts.output else {}
+
+
+def _read_timings(timings: Any) -> dict[str, Any]:
+    """Return what llama.cpp tells beside the usage: how many tokens its cache had, how many it lacked."""
+    if not isinstance(timings, Mapping) or timings.get("cache_n") is None:
+        return {}
+    return {
+        "cache_hit_tokens": timings["cache_n"],
+        "cache_miss_tokens": timings.get("prompt_n"),
+        "completion_tokens": timings.get("predicted_n"),
+    }
+
+
+def choose_usage(reported: Any, bodies: Sequence[Any]) -> dict[str, Any]:
+    """Return the usage of a request: what its client reported, or the body of its one response where that tells another
+    bill. Clients lose counts that stand in other places than they expect, and some add reasoning a second time."""
+    usage = drop_unreadable_counts(reported)
+    counts = read_token_counts(usage)
+
+    best = counts
+    body_usage = read_body_usage(bodies[0]) if len(bodies) == 1 else {}
+    if body_usage:
+        body_counts = read_token_counts(body_usage)
+        if body_counts.are_metered or not counts.are_metered:
+            best = body_counts
+
+    is_logged_alike = read_logged_usage(usage) == read_usage(usage)
+    return usage if best == counts and is_logged_alike else write_token_counts(best)

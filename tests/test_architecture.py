@@ -13,20 +13,21 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
 GROUND = {
     "records", "errors", "failures", "files", "redact", "replies", "bounds", "version", "log_lines", "calls", "playing",
-    "loops",
+    "loops", "usage_forms",
 }  # fmt: skip
 RUNS = GROUND | {
     "config", "embed", "environments", "executor", "experience", "lm", "memory", "memory_files", "plan", "programs",
     "protocol", "sessions", "store",
 }  # fmt: skip
 ALLOWED = {
-    "records": set(),
+    "usage_forms": set(),
+    "records": {"usage_forms"},
     "errors": set(),
     "loops": {"records"},
     "bounds": {"errors"},
     "version": set(),
     "redact": set(),
-    "replies": {"records", "redact"},
+    "replies": {"records", "redact", "usage_forms"},
     "failures": {"errors", "records", "redact", "replies"},
     "files": {"bounds", "errors", "redact"},
     "log_lines": {"bounds", "files"},

@@ -58,6 +58,8 @@ class UserData:
     count: Callable[[str], Mapping[tuple[str, Split], int]] | None = None
     """Returns how many variants of each task type and split the folder holds, the first ones of the split; those of a
     pair that is not named, none. If None, a folder holds all of them or is refused."""
+    describe_skipped: Callable[[str], str] = lambda _: ""
+    """Says which files of the folder are not played and why; an empty text if all are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +107,11 @@ class Benchmark:
         if folder is None or self.data is None or self.data.count is None:
             return self
         return replace(self, tasks=self.tasks.limit(self.data.count(folder)))
+
+    def describe_skipped_data(self, named: str | None) -> str:
+        """Say which files of the user's data folder are not played and why; an empty text if all are."""
+        folder = self.locate_data(named)
+        return "" if folder is None or self.data is None else self.data.describe_skipped(folder)
 
     def check_data(self, variants: Sequence[Variant], named: str | None) -> None:
         """Raise `UsageError` if the user's data, or their lack, leave one of these variants unplayable."""

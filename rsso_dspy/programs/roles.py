@@ -151,6 +151,7 @@ class TrialLedger(UsageTracker):
         self._answered: dict[str, set[str]] = {}
         self._draws: Counter[str] = Counter()
         self.was_cut = self._is_cut = False  # whether the last answer was cut off, or too long; and the next one
+        self.is_used_up = False  # whether the limit of tokens went by without a word of the last answer
         self._is_undercounted = False  # whether the next one's server counted far fewer tokens than were sent
         self._unread: list[str] = []
         self._usage: dict[str, Usage] = {}
@@ -160,7 +161,7 @@ class TrialLedger(UsageTracker):
     @contextmanager
     def book_under_role(self, role: str) -> Iterator[None]:
         self.speaker, self._unread, self._outer = role, [], dspy.settings.usage_tracker
-        self.was_cut = False
+        self.was_cut = self.is_used_up = False
         with dspy.context(usage_tracker=self), playing(ledger=self):
             yield
 
@@ -171,8 +172,9 @@ class TrialLedger(UsageTracker):
         if self._outer is not None:
             self._outer.add_usage(lm, usage_entry)
 
-    def note_truncated(self) -> None:
+    def note_truncated(self, is_used_up: bool = False) -> None:
         self._is_cut = True  # the answer whose usage follows
+        self.is_used_up = is_used_up
 
     def note_undercounted(self) -> None:
         self._is_undercounted = True  # the answer whose usage follows

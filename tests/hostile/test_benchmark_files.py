@@ -2,16 +2,19 @@
 
 import json
 import sys
-from importlib import metadata
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.pddl import BENCHMARK
-from rsso_dspy.environments.pddl.tasks import _list_rows, read_file
-from rsso_dspy.errors import DamagedFile
+from rsso_dspy.environments.pddl.environment import PddlEnvironment
+from rsso_dspy.environments.pddl.tasks import _list_rows, check_files, digest_files, list_files, read_file
+from rsso_dspy.errors import DamagedFile, UsageError
+from rsso_dspy.plan import plan_held_out
 from rsso_dspy.store.run_folder import Store
 from tests.environments.test_pddl import BLOCKS, GRIPPER
 
@@ -25,8 +28,19 @@ EXTRAS = {"babyai": "minigrid", "alfworld": "alfworld"}
     [
         ("(define (domain x))", r"expected \(define \(problem NAME\)"),
         ("(define (problem x) (:objects a)\n(:init)", r"a \( without its \)"),
-        (BLOCKS.replace("(on b3 b2)", "(on b3 b9)"), r"\['on', 'b3', 'b9'\] is no fact of blockworld"),
-        (BLOCKS.replace("(on b3 b2)", "(on b3)"), "is no fact of blockworld"),
+        (BLOCKS.replace("(on b3 b2)", "(on b3 b9)"), r"\(on b3 b9\) is no fact of blockworld: no object is called b9"),
+        (BLOCKS.replace("(on b3 b2)", "(on b3)"), r"\(on b3\) is no fact of blockworld: on is of 2 objects"),
+        (
+            BLOCKS.replace("on-table", "ontable"),
+            r"\(ontable b1\) is no .*: its predicates are arm-empty, clear, holding, on, on-table$",
+        ),
+        (BLOCKS.replace("(on b3 b2)", "(not (on b3 b2))"), r"\(not \(on b3 b2\)\) is no .*: it is a negation"),
+        (BLOCKS.replace("(and (on b3 b2)", "(or (on b3 b2)"), r"\(or \(on b3 b2\) .*: it is a choice of conditions"),
+        (BLOCKS.replace("(on b3 b2)", "(forall (?x) (clear ?x))"), "it is a condition on all objects"),
+        (BLOCKS.replace("(arm-empty)", "(= (total-cost) 0)"), r"\(= \(total-cost\) 0\) is no .*: it is a cost"),
+        (f"{BLOCKS[:-1]} (:metric minimize (total-cost)))", "it has a section :metric, which is not played"),
+        (f"{BLOCKS[:-1]} (:constraints (always (clear b1))))", "it has a section :constraints, which is not played"),
+        (BLOCKS.replace("b2", "b.2"), r"no action can name b\.2"),
         (BLOCKS.replace("(and (on b3 b2) (on b1 b3))", "(and)"), "the goal is empty"),
         (BLOCKS.replace("b1 b2 b3)\n", "b1 b2 - brick b3)\n"), "unknown type brick"),
     ],
@@ -36,6 +50,82 @@ def test_a_file_that_cannot_be_played_is_told_with_its_reason(tmp_path, text, wh
     path.write_text(text)
     with pytest.raises(DamagedFile, match=f"mine.pddl cannot be read: .*{why}"):
         read_file("blockworld", path)
+
+
+HYPHENS = BLOCKS.replace("b1", "block-1").replace("b2", "block_2")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BLOCKS.upper(),
+        BLOCKS.replace("(:domain blockworld)", "; a ( in a comment\n(:requirements :strips) (:domain BLOCKS)"),
+        BLOCKS.replace("\n", "\r\n"),
+        f"\ufeff{BLOCKS}",
+        BLOCKS.replace("(and (on b3 b2) (on b1 b3))", "(and (and (on b3 b2)) (on b1 b3))"),
+        HYPHENS,
+    ],
+    ids=["upper case", "comment", "line ends", "byte order mark", "nested and", "hyphens"],
+)
+def test_a_file_in_another_hand_is_the_same_problem(tmp_path, text):
+    path = tmp_path / "P01.PDDL"
+    path.write_bytes(text.encode())
+    problem = read_file("blockworld", path)
+    names = {"block-1": "b1", "block_2": "b2"}
+    goal = {tuple(names.get(word, word) for word in fact) for fact in problem.goal}
+    assert goal == {("on", "b3", "b2"), ("on", "b1", "b3")}
+    assert len(problem.start) == 6
+
+
+def test_objects_with_hyphens_are_taken_up_and_put_down(tmp_path):
+    (tmp_path / "blockworld").mkdir()
+    (tmp_path / "blockworld/p1.pddl").write_text(HYPHENS)
+    environment = PddlEnvironment(str(tmp_path))
+    environment.reset(BENCHMARK.tasks.variant("blockworld", 70))
+    for action in ("unstack block_2 block-1", "putdown block_2", "pickup b3", "stack b3 block_2", "pickup block-1"):
+        assert environment.step(action).understood, action
+    assert environment.step("stack block-1 b3").score == 100
+
+
+def test_a_folder_may_hold_one_domain_and_its_definition(tmp_path):
+    home = tmp_path / "Blockworld"
+    home.mkdir()
+    (home / "DOMAIN.PDDL").write_text("; rules\n(DEFINE (DOMAIN blocks) (:predicates (clear ?x)))")
+    (home / "P1.PDDL").write_text(BLOCKS)
+    (home / "p2.pddl").write_text(BLOCKS)
+    assert [path.name for path in list_files("blockworld", tmp_path)] == ["P1.PDDL", "p2.pddl"]
+    alone = digest_files(str(tmp_path))
+
+    (home / "DOMAIN.PDDL").unlink()
+    assert digest_files(str(tmp_path)) == alone, "a definition is not played"
+    (home / "p2.pddl").unlink()
+    assert digest_files(str(tmp_path)) != alone
+    with pytest.raises(UsageError, match="no problems of gripper: looked for"):
+        list_files("gripper", tmp_path)
+
+
+def test_the_folder_of_a_domain_may_be_named_itself(tmp_path):
+    home = tmp_path / "blockworld"
+    home.mkdir()
+    (home / "domain.pddl").write_text("(define (domain blocks))")
+    (home / "p1.pddl").write_text(BLOCKS)
+    assert list_files("blockworld", home) == [home / "p1.pddl"]
+    assert digest_files(str(home)) == digest_files(str(tmp_path))
+    check_files([BENCHMARK.tasks.variant("blockworld", 70)], str(home))
+
+
+def test_problems_outside_of_a_folder_of_their_domain_are_named(tmp_path):
+    (tmp_path / "domain.pddl").write_text("(define (domain blocks))")
+    (tmp_path / "p1.pddl").write_text(BLOCKS)
+    with pytest.raises(UsageError, match=r"no problems of gripper: .*; .*p1\.pddl belongs into a folder"):
+        digest_files(str(tmp_path))
+
+
+def test_a_problem_in_which_nothing_can_be_done_is_refused_before_a_run(tmp_path):
+    (tmp_path / "blockworld").mkdir()
+    (tmp_path / "blockworld/p1.pddl").write_text(BLOCKS.replace("(arm-empty)", ""))
+    with pytest.raises(DamagedFile, match=r"p1\.pddl cannot be read: no action .* can be taken at its start"):
+        check_files([BENCHMARK.tasks.variant("blockworld", 70)], str(tmp_path))
 
 
 @pytest.fixture
@@ -109,3 +199,58 @@ def test_a_benchmark_whose_extra_is_missing_says_how_to_install_it(rsso, monkeyp
     code, _, err = rsso("tasks", "--benchmark", name)
     assert (code, says in " ".join(err.split()), "config key" in err) == (2, True, False), err
     assert says in " ".join(rsso("tasks")[1].split())
+
+
+@pytest.fixture
+def games(monkeypatch):
+    """The module that finds games of ALFWorld, whether or not the package that plays them is installed."""
+    known = metadata.version
+    present = set(sys.modules)
+    if find_spec("alfworld") is None:
+        monkeypatch.setattr(metadata, "version", lambda name: "0" if name == "alfworld" else known(name))
+    yield import_module("rsso_dspy.environments.alfworld.tasks")
+    if find_spec("alfworld") is None:
+        for name in set(sys.modules) - present:
+            if name.startswith("rsso_dspy.environments.alfworld"):
+                del sys.modules[name]
+        get_benchmark.cache_clear()
+
+
+GAME = {"grammar": "g", "pddl_domain": "d", "pddl_problem": "p"}
+PEN = "pick_and_place_simple-Pen-None-Desk"
+
+
+def put_game(folder: Path, kind: str, content: object = GAME) -> None:
+    path = folder / "valid_unseen" / kind / "trial_T1/game.tw-pddl"
+    path.parent.mkdir(parents=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+def test_the_plan_names_games_that_are_there_and_left_out_with_their_reasons(games, tmp_path):
+    put_game(tmp_path, f"{PEN}-1")
+    for number in range(7):
+        put_game(tmp_path, f"pick_and_place_simple-PenSliced-None-Desk-{number}")
+    put_game(tmp_path, "fly-Pen-None-Desk-1")
+    put_game(tmp_path, f"{PEN}-2", GAME | {"solvable": False})
+    put_game(tmp_path, f"{PEN}-3", "{")
+    put_game(tmp_path, f"{PEN}-4", "\ufeff" + json.dumps(GAME))
+
+    assert games.read_games(str(tmp_path)).total == 2
+    settings = ["benchmark=alfworld", f"environment.data={tmp_path}"]
+    said: list[str] = []
+    plan_held_out(
+        load_config(overrides=settings), ["react"], tasks=["pick_and_place_simple"], per_task=2, say=said.append
+    )
+    (note,) = said
+    sliced = ", ".join(
+        f"valid_unseen/pick_and_place_simple-PenSliced-None-Desk-{n}/trial_T1/game.tw-pddl" for n in range(5)
+    )
+    assert note.startswith(
+        "10 skipped: fly is none of the six types (valid_unseen/fly-Pen-None-Desk-1/trial_T1/game.tw-pddl); "
+    )
+    assert f"known to have no solution (valid_unseen/{PEN}-2/trial_T1/game.tw-pddl)" in note
+    assert (
+        f"damaged: Expecting property name enclosed in double quotes: line 1 column 2 (char 1) (valid_unseen/{PEN}-3/"
+        in note
+    )
+    assert f"movable containers and sliced things are not played, as in the package ({sliced}, 2 more)" in note

@@ -268,3 +268,44 @@ def test_a_limit_is_kept_where_counts_are_missing(usage, most, asked, rsso, tmp_
         assert code == 1
         assert len(model.served.requests) == asked
     assert ("are spent (--max-cost)" if asked > 1 else UNKNOWN) in " ".join(err.split())
+
+
+GEMINI = {"prompt_tokens": 100, "completion_tokens": 12, "total_tokens": 412}
+DEEPSEEK = {
+    "prompt_tokens": 1000,
+    "completion_tokens": 10,
+    "total_tokens": 1010,
+    "prompt_cache_hit_tokens": 900,
+    "prompt_cache_miss_tokens": 100,
+}
+PRICES = {"input": 10, "output": 30, "cached": 1}
+"""Dollars for a million tokens."""
+
+
+@pytest.mark.parametrize(
+    ("usage", "counts", "dollars"),
+    [
+        (GEMINI, (100, 0, 312, 300), 0.01036),  # 100 at 10, 312 at 30
+        (DEEPSEEK, (1000, 900, 10, 0), 0.0022),  # 100 at 10, 900 at 1, 10 at 30
+    ],
+    ids=["thoughts in the total alone", "cached tokens at the top"],
+)
+def test_the_bill_of_a_run_has_every_token_at_its_price(usage, counts, dollars, rsso, tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "k")
+    reply = {**completion(says(thought="hm", action="look around"))[1], "usage": usage}
+    prices = [word for name, price in PRICES.items() for word in ("--set", f'prices."openai/m".{name}={price}')]
+    model = Model()
+    with provider(lambda _: (200, reply)) as model.served:
+        words = ("run", "--methods", "react", "--variants", VARIANT, "--trials", "1", *model.settings, *prices)
+        words += ("--set", "protocol.steps=3", "--set", "backends.scripted.max_tokens=77")
+        code, _, err = rsso(*words, "--out", tmp_path / "run")
+        assert code == 0, err
+
+    bill = json.loads(rsso("report", tmp_path / "run", "--json", *prices)[1])["bill"]
+    (entry,) = bill["entries"]
+    calls = entry["usage"]["calls"]
+    assert calls == len(model.served.requests) == 3
+    names = ("input", "cached", "output", "reasoning")
+    assert [entry["usage"][name] for name in names] == [calls * count for count in counts]
+    assert entry["billed"] == pytest.approx(calls * dollars)
+    assert entry["usage"]["truncated"] == 0, "thoughts beyond max_tokens cut nothing off"

@@ -152,6 +152,22 @@ def test_no_command_waits_for_a_pipe_or_reads_a_device(tmp_path, name, kind):
     assert f"it is a {kind}" in done.stderr, "and it is named"
 
 
+TEXTS = [name for name, (file, _) in NAMED.items() if not file.endswith(("jsonl", "gz"))]
+"""Files that a person may write, in an editor that saves them otherwise than as UTF-8."""
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-32", "latin-1"])
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.usefixtures("run")
+def test_a_text_in_another_coding_is_named_with_what_to_do(tmp_path, name, coding, rsso):
+    file, words = NAMED[name]
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes('{"name": "caf\u00e9"}\n'.encode(coding))
+    code, _, err = rsso(*words)
+    assert (code, "save it as UTF-8" in " ".join(err.split())) == (2, True), err
+
+
 @pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra alfworld is not installed")
 def test_a_pipe_in_place_of_a_game_of_alfworld_is_named(tmp_path):
     """The package is not imported here: it would make a folder of its own, in which other tests would find no games."""

@@ -19,6 +19,10 @@ BENCHMARK = Benchmark(
     lists_actions=True,
     hints=LESSONS.hints,
     data=UserData(
-        lambda folder: tasks.read_games(folder).digest, tasks.check_games, tasks.find_data, tasks.count_games
+        lambda folder: tasks.read_games(folder).digest,
+        tasks.check_games,
+        tasks.find_data,
+        tasks.count_games,
+        tasks.describe_skipped_games,
     ),
 )

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.util import find_spec
@@ -55,13 +55,36 @@ class Games:
         return sum(map(len, self.files.values()))
 
     def describe(self) -> str:
-        named = ", ".join(f"{name} ({why})" for name, why in self.skipped.items())
-        return f"{self.total} games in {self.root}" + (f"; {len(self.skipped)} skipped: {named}" if named else "")
+        skipped = self.describe_skipped()
+        return f"{self.total} games in {self.root}" + (f"; {skipped}" if skipped else "")
+
+    def describe_skipped(self) -> str:
+        """Say which files are not played and why, those of one reason together; an empty text if all are."""
+        if not self.skipped:
+            return ""
+        names: dict[str, list[str]] = {}
+        for name, why in self.skipped.items():
+            names.setdefault(why, []).append(name)
+        reasons = [f"{why} ({_name_files(files)})" for why, files in names.items()]
+        return f"{len(self.skipped)} skipped: {'; '.join(reasons)}"
+
+
+NAMED = 5  # maximum number of files that are named for a reason
+
+
+def _name_files(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+    return ", ".join([*names[:NAMED], *more])
 
 
 def find_data() -> str | None:
     """The folder where `alfworld-download` has put the games, which a variable of the environment names."""
     return os.environ.get("ALFWORLD_DATA") or None
+
+
+def describe_skipped_games(folder: str) -> str:
+    return read_games(folder).describe_skipped()
 
 
 def count_games(folder: str) -> dict[tuple[str, Split], int]:
@@ -155,8 +178,10 @@ def read_games(folder: str) -> Games:
                 raw = _check_file(path, kind, short)
             except ValueError as why:
                 skipped[short] = str(why)
-            except (OSError, DamagedFile) as error:
-                skipped[short] = f"damaged: {error}"
+            except DamagedFile as error:
+                skipped[short] = f"damaged: {error.why}"
+            except OSError as error:
+                skipped[short] = f"damaged: {error.strerror}"
             else:
                 whole.update(f"{short}\n{hashlib.sha256(raw).hexdigest()}\n".encode())
                 files[kind, split] = (*files.get((kind, split), ()), path)

@@ -15,6 +15,23 @@ OBJECT = "object"  # the type of all types
 Fact = tuple[str, ...]
 State = frozenset[Fact]
 _TOKEN = re.compile(r"[()]|\?[^\s()?;]+|[^\s()?;]+")
+_NAME = re.compile(r"[\w-]+")  # of an object that an action in words can name
+
+SECTIONS = (":domain", ":requirements", ":objects", ":init", ":goal")  # of a problem that can be played
+NOT_PLAYED = {
+    "not": "a negation",
+    "or": "a choice of conditions",
+    "imply": "a choice of conditions",
+    "forall": "a condition on all objects",
+    "exists": "a condition on some object",
+    "when": "a conditional effect",
+    "=": "a cost, or an equation",
+    "<": "a comparison",
+    ">": "a comparison",
+    "at-end": "a timed condition",
+    "preference": "a preference",
+}
+"""Words that begin a form of PDDL that is not played, and what such a form is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +90,7 @@ def _read_typed(words: Sequence[Any], name: str) -> Iterator[tuple[str, str]]:
     left = iter(words)
     for word in left:
         if not isinstance(word, str):
-            raise DamagedFile(name, f"expected a name in place of {word}")
+            raise DamagedFile(name, f"expected a name in place of {write_form(word)}")
         if word != "-":
             waiting.append(word)
             continue
@@ -83,9 +100,19 @@ def _read_typed(words: Sequence[Any], name: str) -> Iterator[tuple[str, str]]:
     yield from ((each, OBJECT) for each in waiting)
 
 
+def write_form(form: Any) -> str:
+    """Write a form as PDDL has it: ``(on a b)``."""
+    return f"({' '.join(map(write_form, form))})" if isinstance(form, list) else str(form)
+
+
 def _split_conjunction(form: list[Any]) -> list[Any]:
-    """The parts of ``(and ...)``, or the one part that stands alone."""
-    return form[1:] if form[:1] == ["and"] else [form]
+    """The parts of ``(and ...)``, of those inside it too, or the one part that stands alone."""
+    if form[:1] != ["and"]:
+        return [form]
+    parts: list[Any] = []
+    for part in form[1:]:
+        parts += _split_conjunction(part) if isinstance(part, list) else [part]
+    return parts
 
 
 def read_domain(text: str, name: str) -> Domain:
@@ -114,9 +141,13 @@ def read_setup(text: str, domain: Domain, name: str) -> Problem:
     by_head = {str(head): body for head, *body in sections}
     if missing := [needed for needed in (":objects", ":init", ":goal") if needed not in by_head]:
         raise DamagedFile(name, f"it has no {missing[0]}")
+    if others := [head for head in by_head if head not in SECTIONS]:
+        raise DamagedFile(name, f"it has a section {others[0]}, which is not played: only a start and a goal are")
     objects = {**domain.constants, **dict(_read_typed(by_head[":objects"], name))}
     if unknown := [kind for kind in objects.values() if kind != OBJECT and str(kind) not in domain.types]:
         raise DamagedFile(name, f"unknown type {unknown[0]}")
+    if unsayable := [thing for thing in objects if not _NAME.fullmatch(thing)]:
+        raise DamagedFile(name, f"no action can name {unsayable[0]}: names have letters, digits, - and _")
     goal = [part for form in by_head[":goal"] if isinstance(form, list) for part in _split_conjunction(form)]
     if not goal:
         raise DamagedFile(name, "the goal is empty")
@@ -126,11 +157,22 @@ def read_setup(text: str, domain: Domain, name: str) -> Problem:
 
 
 def _check_fact(fact: Any, domain: Domain, objects: Mapping[str, str], name: str) -> None:
-    """Raise ``DamagedFile`` for what is no fact of the domain about these objects."""
+    """Raise ``DamagedFile`` for what is no fact of the domain about these objects, with the reason."""
     predicate, *arguments = fact if isinstance(fact, list) and fact else [""]
     takes = domain.argument_types.get(str(predicate))
-    if takes is None or len(takes) != len(arguments) or any(str(each) not in objects for each in arguments):
-        raise DamagedFile(name, f"{fact} is no fact of {domain.name} about its objects")
+    unknown = [argument for argument in arguments if str(argument) not in objects]
+
+    if takes is None and str(predicate) in NOT_PLAYED:
+        why = f"it is {NOT_PLAYED[str(predicate)]}, and only facts are played"
+    elif takes is None:
+        why = f"its predicates are {', '.join(sorted(domain.argument_types))}"
+    elif len(takes) != len(arguments):
+        why = f"{predicate} is of {len(takes)} objects"
+    elif unknown:
+        why = f"no object is called {write_form(unknown[0])}"
+    else:
+        return
+    raise DamagedFile(name, f"{write_form(fact)} is no fact of {domain.name}: {why}")
 
 
 @dataclass(frozen=True, slots=True)

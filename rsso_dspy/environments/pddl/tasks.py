@@ -5,6 +5,7 @@ folder a domain (``gripper/prob01.pddl``). The selection ``generated`` is spread
 ``agentboard`` is those of the user."""
 
 import hashlib
+import re
 from collections.abc import Iterable
 from functools import cache
 from importlib import resources
@@ -12,9 +13,9 @@ from itertools import accumulate
 from pathlib import Path
 
 from rsso_dspy.environments.lessons import read_data
-from rsso_dspy.environments.pddl.strips import Domain, Problem, read_domain, read_setup
+from rsso_dspy.environments.pddl.strips import Domain, Problem, World, read_domain, read_setup
 from rsso_dspy.environments.splits import TaskTable
-from rsso_dspy.errors import GoldUnknown, UsageError
+from rsso_dspy.errors import DamagedFile, GoldUnknown, UsageError
 from rsso_dspy.files import read_text
 from rsso_dspy.records import Variant
 
@@ -72,25 +73,67 @@ def load_setup(variant: Variant, folder: str | None = None) -> Problem:
 
 
 def check_files(variants: Iterable[Variant], folder: str | None) -> None:
-    """Raise what `load_setup` raises for one of the variants."""
+    """Raise what `load_setup` raises for one of the variants, and ``DamagedFile`` where nothing can be done in it."""
     for variant in variants:
-        if variant.index >= _FILE:
-            load_setup(variant, folder)
+        if variant.index < _FILE:
+            continue
+        rules, problem = load_domain(variant.task), load_setup(variant, folder)
+        world = World(rules, problem)
+        if not world.list_applicable(world.start):
+            path = list_files(variant.task, Path(str(folder)))[variant.index - _FILE]
+            raise DamagedFile(
+                path, f"no action of {variant.task} can be taken at its start: {', '.join(rules.actions)}"
+            )
 
 
 def list_files(domain: str, folder: Path) -> list[Path]:
-    """The problem files of a domain, in AgentBoard's order. Raises ``UsageError`` when there are none."""
-    files = sorted((folder / domain).glob("*.pddl"))
+    """The problem files of a domain, in AgentBoard's order; a definition of the domain beside them is none. Raises
+    ``UsageError`` when there are none."""
+    files = _find_files(domain, folder)
     if not files:
-        raise UsageError(f"no problems of {domain}: looked for *.pddl in {folder / domain}")
+        here = f"no problems of {domain}: looked for *.pddl in {folder / domain}"
+        misplaced = _find_problems(folder)
+        there = f"; {misplaced[0]} belongs into a folder that is named after its domain" if misplaced else ""
+        raise UsageError(here + there)
     return files
 
 
+def _find_files(domain: str, folder: Path) -> list[Path]:
+    """The problem files in the folder of a domain, which may be the folder itself."""
+    homes = [path for path in _list_folder(folder) if path.name.lower() == domain and path.is_dir()]
+    if not homes and folder.resolve().name.lower() == domain:
+        homes = [folder]
+    return [path for home in homes for path in _find_problems(home)]
+
+
+def _find_problems(folder: Path) -> list[Path]:
+    files = [path for path in _list_folder(folder) if path.suffix.lower() == ".pddl"]
+    return [path for path in files if not _defines_domain(path)]
+
+
+def _list_folder(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def _defines_domain(path: Path) -> bool:
+    """Whether a file begins with ``(define (domain``. One that cannot be read is taken for a problem, to be named."""
+    try:
+        text = read_text(path)
+    except (OSError, DamagedFile):
+        return False
+    return re.match(r"\s*\(\s*define\s*\(\s*domain\b", re.sub(";.*", "", text.lower())) is not None
+
+
 def digest_files(folder: str) -> str:
-    """16 hexadecimal digits over all problem files of a folder."""
+    """16 hexadecimal digits over all problem files of a folder, which may lack domains. Raises ``UsageError`` when it
+    has none."""
+    files = {domain: _find_files(domain, Path(folder)) for domain in FILES}
+    if not any(files.values()):
+        list_files(next(iter(FILES)), Path(folder))
+
     whole = hashlib.sha256()
-    for domain in FILES:
-        for path in list_files(domain, Path(folder)):
+    for domain, paths in files.items():
+        for path in paths:
             whole.update(f"{domain}/{path.name}\n{read_text(path)}\n".encode())
     return whole.hexdigest()[:16]
 
