@@ -73,7 +73,7 @@ class State:
 class Step:
     """One action of the actor and the resulting state. Rewards and scores are in points of 100."""
 
-    proposed: str  # the action as the actor wrote it
+    proposed: str  # the action as it was read of the actor's answer
     action: str  # the text sent to the environment, after repair; empty for a malformed answer
     state: State
     reward: int  # change of the environment score

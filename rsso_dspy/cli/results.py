@@ -139,6 +139,7 @@ def _print_step(number: int, step: Step) -> None:
         ("thought:", step.reasoning),
         ("subgoal:", step.subgoal),
         ("subgoal not offered:", step.rejected),
+        ("given as the action:", step.cut),
         ("[unreadable]", step.unread),
     ):
         if text:

@@ -225,17 +225,39 @@ def select_contrasts(
     arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None
 ) -> dict[tuple[str, str], str]:
     """Return the pairs of arms to compare by ``second - first``, each once, with the question: by default those that
-    the methods are designed for, and of several folders each arm with that of the first folder; else all arms against
-    one, or every pair. Raises `UnknownName` for an unknown arm."""
+    the methods are designed for, within each folder, and then each arm with that of the first folder; else all arms
+    against one, or every pair. Raises `UnknownName` for an unknown arm."""
     if against == EVERY:
         return dict.fromkeys(combinations(arms, 2), "")
     if against is not None:
         if against not in arms:
             raise UnknownName("arm", against, arms)
         return {(against, name): "" for name in arms if name != against}
+    several = [names for names in _group_arms_by_program(arms).values() if len(names) > 1]
+    if not several:
+        return _select_designed_contrasts(arms)
+
+    contrasts: dict[tuple[str, str], str] = {}
+    for folder in _group_arms_by_folder(arms):
+        contrasts |= _select_designed_contrasts(folder)
+    for first, *others in several:
+        contrasts |= {(first, name): ELSEWHERE for name in others}
+    return contrasts
+
+
+def _group_arms_by_folder(arms: Mapping[str, Sequence[UnitRecord]]) -> list[dict[str, Sequence[UnitRecord]]]:
+    """Group the arms of several folders, each of which calls all of its arms by what its settings are besides."""
+    folders: dict[str, dict[str, Sequence[UnitRecord]]] = {}
+    for name, units in arms.items():
+        method, program = units[0].method, units[0].program
+        own_name = method if program == ZERO_SHOT else f"{method}+{program}"
+        folders.setdefault(name.removeprefix(own_name), {})[name] = units
+    return list(folders.values())
+
+
+def _select_designed_contrasts(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tuple[str, str], str]:
+    """Return the pairs that the methods of one folder are designed for; of others each with the first arm."""
     by_program = _group_arms_by_program(arms)
-    if several := [names for names in by_program.values() if len(names) > 1]:
-        return {(first, name): ELSEWHERE for first, *others in several for name in others}
     named = {played: name for played, (name,) in by_program.items()}
     asked: dict[tuple[str, str], str] = {}
     for (method, program), name in named.items():

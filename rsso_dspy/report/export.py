@@ -54,7 +54,7 @@ COLUMNS: Mapping[RowKind, Mapping[str, str]] = {
     ),
     "steps": _list_columns(
         *KEYS, "int32: step", "string: proposed action observation look inventory", "int32: reward score accumulator",
-        "bool: understood malformed asked_back no_effect", "string: unread reasoning subgoal rejected",
+        "bool: understood malformed asked_back no_effect", "string: unread reasoning subgoal rejected cut",
         "strings: recalled",
     ),
 }  # fmt: skip

@@ -10,6 +10,7 @@ from rsso_dspy.report.compare import (
     BESIDE_REFLECTIONS,
     FACTORIAL_METHODS,
     OVER_RETRIES,
+    compare_all,
     compare_arms,
     compute_factorial,
     compute_factorials,
@@ -211,3 +212,19 @@ def test_every_memory_is_compared_with_equal_retries_of_its_scaffold_wherever_it
     assert set(controls) == kept
     assert {controls[name] for name in kept if METHODS[name].scaffold == "sso"} == {"react-sso"}
     assert (controls["awm"], controls["exprag"]) == ("react-sso", "react")
+
+
+def test_of_several_folders_each_has_its_own_comparisons_first():
+    arms = {
+        f"{method} temperature={temperature}": [record(method, "boil", 1, [[score]])]
+        for temperature in (0, 1)
+        for method, score in (("react", 10), ("reflexion", 60 - 50 * temperature))
+    }
+    assert list(select_contrasts(arms)) == [
+        ("react temperature=0", "reflexion temperature=0"),
+        ("react temperature=1", "reflexion temperature=1"),
+        ("react temperature=0", "react temperature=1"),
+        ("reflexion temperature=0", "reflexion temperature=1"),
+    ]
+    differences = [comparison.difference for comparison in compare_all(arms)]
+    assert differences == [50, 0, 0, -50]

@@ -175,6 +175,7 @@ function answerPart(step) {
   said ? lines(said) : null,
   el("dl", {},
     step.malformed ? null : part(step.proposed === step.action ? "Action" : "Action as written", el("code", {}, step.proposed)),
+    step.cut ? part("Given as the action", lines(step.cut)) : null,
     step.malformed || step.proposed === step.action ? null : part("Action as sent", el("code", {}, step.action))));
 }
 
