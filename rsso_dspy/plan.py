@@ -17,6 +17,7 @@ from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory.constitution import ConstitutionSettings, require_examples
 from rsso_dspy.memory.formats import format_examples
 from rsso_dspy.memory.reflections import ASKING_MORE, ReflectionSettings
+from rsso_dspy.power import FEWEST_TASK_TYPES, UNIT_SPREAD, forecast_detectable_difference
 from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, format_tokens, sum_amounts
 from rsso_dspy.programs.methods import Method, get_method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
@@ -367,11 +368,39 @@ def price_forecast(forecast: Forecast, models: Mapping[str, str], price_of: Pric
     return sum_amounts(compute_cost(usage, price) if price else None for usage, price in prices)
 
 
+def forecast_hours(forecast: Forecast, models: Mapping[str, str], jobs: int) -> float:
+    """Return the hours that the models of a forecast take at `SECONDS_PER_CALL` an answer; the embedded player none."""
+    return _select_asked(forecast, models).total_calls * SECONDS_PER_CALL / jobs / 3600
+
+
+def _select_asked(forecast: Forecast, models: Mapping[str, str]) -> Forecast:
+    """Return the calls of language models."""
+    return Forecast({role: count for role, count in forecast.calls.items() if models[role] != EMBEDDED})
+
+
+def describe_detectable(plan: Plan) -> str:
+    """Say which difference between two arms a plan can find; an empty text where it has one arm."""
+    arms = {unit.arm for unit in plan.units}
+    if len(arms) < 2:
+        return ""
+    task_types = len({unit.variant.task for unit in plan.units})
+    if task_types < FEWEST_TASK_TYPES:
+        return (
+            f"{task_types} of the {FEWEST_TASK_TYPES} task types or more that it takes to tell a difference on other "
+            "task types from chance: add tasks"
+        )
+    points = forecast_detectable_difference(task_types, len(plan.units) // len(arms))
+    return (
+        f"finds a difference of {points:.0f} points or more in four of five such runs, if units of equal arms differ "
+        f"by {UNIT_SPREAD:.0f} points, as a small model's do"
+    )
+
+
 def list_large_costs(forecast: Forecast, models: Mapping[str, str], price_of: PriceOf, jobs: int) -> list[str]:
     """Return the dollars, tokens and hours of a forecast that are large. The embedded player costs nothing."""
-    asked = Forecast({role: count for role, count in forecast.calls.items() if models[role] != EMBEDDED})
+    asked = _select_asked(forecast, models)
     dollars, tokens = price_forecast(asked, models, price_of) or 0.0, sum(asked.tokens)
-    hours = asked.total_calls * SECONDS_PER_CALL / jobs / 3600
+    hours = forecast_hours(forecast, models, jobs)
     costs = {
         format_dollars(dollars): dollars > LARGE_DOLLARS,
         f"{format_tokens(tokens)} tokens": tokens > LARGE_TOKENS,

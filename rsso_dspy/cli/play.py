@@ -45,10 +45,13 @@ from rsso_dspy.optimize.constitution import ConstitutionBuild, itemize_build_cos
 from rsso_dspy.optimize.program_file import Compiled, load_programs
 from rsso_dspy.optimize.rollouts import RolloutFinished, RolloutLogs
 from rsso_dspy.plan import (
+    SECONDS_PER_CALL,
     TEACHING,
     Forecast,
+    describe_detectable,
     describe_zero_shot_reflector,
     forecast_calls,
+    forecast_hours,
     list_large_costs,
     price_forecast,
 )
@@ -85,7 +88,9 @@ def announce(
     limit = ""
     if start.max_cost is not None and dollars is not None and start.max_cost < dollars:
         limit = f"; --max-cost {format_dollars(start.max_cost)} is less, and stops it there: what is finished is kept"
-    told = _describe_models(config, {"actor", *forecast.calls}), *lines, _describe_forecast(forecast, dollars) + limit
+    hours = 0.0 if config.active_backend.replay else forecast_hours(forecast, models, jobs)
+    cost = _describe_forecast(forecast, dollars, hours) + limit
+    told = _describe_models(config, {"actor", *forecast.calls}), *lines, cost
     print_plan(first, *told, *notes)
     large = [] if config.active_backend.replay else list_large_costs(forecast, models, price_of, jobs)
     if start.dry_run or start.yes or not large:
@@ -223,7 +228,8 @@ def _plan(config: Config, spec: RunSpec, programs: Programs, start: Start, jobs:
     )
     notes = _describe_programs(programs, planned)
     calls = forecast_calls(plan, planned.left, planned.played)
-    announce(start, config, calls, first, _describe_plan(planned), notes, jobs=jobs)
+    lines = [*_describe_plan(planned), *filter(None, [describe_detectable(plan)])]
+    announce(start, config, calls, first, lines, notes, jobs=jobs)
     return planned
 
 
@@ -334,6 +340,10 @@ def _find_difference(ours: Any, theirs: Any, path: str = "") -> tuple[str, Any, 
 # Plans
 
 
+def _format_duration(hours: float) -> str:
+    return f"{60 * hours:.0f} minutes" if hours < 1 else f"{hours:.1f} hours"
+
+
 def _describe_plan(planned: Run) -> Iterator[str]:
     """Yield streams, trainings, and what is there already."""
     plan = planned.plan
@@ -360,7 +370,7 @@ def _describe_models(config: Config, roles: set[str]) -> str:
     return f"backend {config.backend}: {names} (rule-based, offline, {cost})"
 
 
-def _describe_forecast(forecast: Forecast, dollars: float | None) -> str:
+def _describe_forecast(forecast: Forecast, dollars: float | None, hours: float) -> str:
     """Describe a forecast, with the dollars unless it is free; None is an unknown price."""
     if not forecast.calls:
         return "no model calls left"
@@ -370,6 +380,7 @@ def _describe_forecast(forecast: Forecast, dollars: float | None) -> str:
         f"at most {forecast.total_calls:,} model calls ({per_role}) if no answer has to be asked for again; "
         f"about {sent} tokens in and {answered} out if every trial uses all its steps"
         + (f", {format_dollars(dollars)} uncached" if dollars else ", unpriced" if dollars is None else "")
+        + (f", {_format_duration(hours)} at {SECONDS_PER_CALL:g} s an answer" if hours else "")
     )
 
 

@@ -13,7 +13,8 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.records import ZERO_SHOT
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")  # skills x reflections in the SSO scaffold
-OUT, SMALL_OUT = Path("runs/run"), Path("runs/small")  # default folders
+QUICK_METHODS = ("react", "reflexion")  # equal retries, and reflections
+OUT, SMALL_OUT, QUICK_OUT = Path("runs/run"), Path("runs/small"), Path("runs/quick")  # default folders
 SMALL = {"methods": "react,reflexion", "per_task": 1, "trials": 3}
 NEXT = "\nThat was a small run. Next, name what to play and who: rsso-dspy run --help"
 
@@ -40,6 +41,9 @@ def run_methods(
     out: Annotated[Path | None, typer.Option(help="Folder of the run (default: runs/run); repeat to resume.")] = None,
     jobs: options.Jobs = 1,
     shard: Annotated[str | None, typer.Option(help="Part i of n, e.g. 2/8; report reads the parts together.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Play one question: reflections against equal retries, on many task types.")
+    ] = False,
     replay: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Answer from this run's log; alone, play its own command again and compare."),
@@ -65,6 +69,10 @@ def run_methods(
     typed |= {"trials": trials, "programs": programs, "constitution": constitution}
     of_model = options.name_model(start.model, start.base_url, start.backend)  # a key of it alone would be no backend
     file = load_config(start.config, [*of_model, *(start.set_ or ())], whole=False)
+    more: dict[str, Any] = {}
+    if quick:
+        benchmark, asks, more = _ask_quick_question(benchmark, typed)
+        typed, out = {**typed, **asks}, out or QUICK_OUT
     given = (*typed.values(), benchmark, protocol, seed, skills, shard)
     settings = replace(start, dry_run=False, max_cost=None, yes=False)
     says_nothing = all(each is None for each in given) and settings == options.Start()
@@ -75,7 +83,7 @@ def run_methods(
         typed, out = {"tasks": ",".join(get_benchmark().tasks.examples), **SMALL}, out or SMALL_OUT
         print_status("nothing is named to play, so a small run is played, by the rule-based embedded player")
     asked = file.run.model_copy(update={name: value for name, value in typed.items() if value is not None})
-    keys = {"benchmark": benchmark, "seed": seed, "protocol.preset": protocol, "protocol.trials": asked.trials}
+    keys = {"benchmark": benchmark, "seed": seed, "protocol.preset": protocol, "protocol.trials": asked.trials, **more}
     config = start.build_config(keys, replay)
     if config.protocol.frozen and skills is None and asked.constitution is None:
         raise UsageError("protocol.frozen needs memories to read; add --skills FILE or --constitution FILE")
@@ -100,6 +108,28 @@ def run_methods(
     plan_and_play(config, spec, playing, start, jobs, file.run.engine)
     if is_small and not start.dry_run:
         echo(NEXT)
+
+
+def _ask_quick_question(name: str | None, typed: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return the benchmark, the options and the settings of `--quick`. Raises `UsageError` beside options that it sets,
+    and for a benchmark without such a study."""
+    from rsso_dspy.environments.benchmark import QUICK, get_benchmark
+
+    set_by_it = ("methods", "tasks", "variants", "per_task", "trials")
+    named = [f"--{option.replace('_', '-')}" for option in set_by_it if typed[option] is not None]
+    if named:
+        raise UsageError(f"--quick says what is played: leave {' and '.join(named)} out, or leave out --quick")
+    name = name or QUICK
+    study = get_benchmark(name).quick
+    if study is None:
+        raise UsageError(f"{name} has no quick study: leave --benchmark out, or leave out --quick")
+    asks = {
+        "methods": ",".join(QUICK_METHODS),
+        "tasks": ",".join(study.tasks),
+        "per_task": study.per_task,
+        "trials": study.trials,
+    }
+    return name, asks, {"protocol.steps": study.steps, "shared_answers": "true"}
 
 
 @options.expand_options

@@ -18,6 +18,7 @@ DEFAULT = "scienceworld"  # the benchmark played by default. Records and hashes 
 BUILT_IN = {name: f"rsso_dspy.environments.{name}" for name in (DEFAULT, "alfworld", "babyai", "pddl")}
 """The benchmarks that come with the project, with the modules that hold them as `BENCHMARK`."""
 
+QUICK = "babyai"  # the benchmark that `run --quick` plays where none is named
 GROUP = "rsso_dspy.benchmarks"  # entry point group of benchmarks
 
 
@@ -62,6 +63,16 @@ class UserData:
     """Says which files of the folder are not played and why; an empty text if all are."""
 
 
+@dataclass(frozen=True, slots=True)
+class QuickStudy:
+    """What `run --quick` plays: enough task types for an answer, and no more than a small model plays in an evening."""
+
+    tasks: tuple[str, ...]
+    per_task: int
+    trials: int
+    steps: int
+
+
 @dataclass(frozen=True, eq=False)
 class Benchmark:
     """A benchmark. The first five fields are required, the others optional. The same name and version must give the
@@ -85,6 +96,7 @@ class Benchmark:
     lists_actions: bool = False  # whether environments list the possible actions, some dozen
     hints: Hints = field(default_factory=Hints)  # what actor, symbolic writers and the feedback of a compile are told
     data: UserData | None = None  # what to do with a folder of the user's; None if the benchmark takes no such folder
+    quick: QuickStudy | None = None  # what `run --quick` plays of it
 
     def simplify(self, variant: Variant, setting: str) -> Variant:
         return replace(variant, simplification=setting if self.tasks.simplifications else "")

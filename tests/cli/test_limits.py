@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -123,3 +124,20 @@ def test_shards_reported_together_are_the_run(rsso):
     assert parts["missing_shards"] == []
     for table in ("arms", "comparisons", "bill"):
         assert parts[table] == whole[table], table
+
+
+def test_the_plan_says_the_hours_of_a_language_model_and_none_of_the_embedded_player(rsso):
+    small = ("run", "--benchmark", "pddl", "--methods", "react", "--per-task", "1", "--trials", "2", "--dry-run")
+    _, _, err = rsso(*small, "--model", "hosted_vllm/x", "--base-url", "http://127.0.0.1:9/v1")
+    calls = int(re.search(r"at most ([\d,]+) model calls", err)[1].replace(",", ""))
+    assert f"{calls * 3 / 60:.0f} minutes at 3 s an answer" in err or f"{calls * 3 / 3600:.1f} hours at 3 s" in err
+    assert "an answer" not in rsso(*small)[2].replace("no answer", "")
+
+
+def test_a_quick_run_asks_one_question_of_fourteen_task_types(rsso):
+    code, _, err = rsso("run", "--quick", "--dry-run")
+    assert (code, "2 arms x 56 variants = 112 units, 3 trials each" in err, "into runs/quick" in err) == (0, True, True)
+    assert "finds a difference of 20 points or more" in " ".join(err.split())
+    for words in (("--methods", "sso"), ("--per-task", "2"), ("--benchmark", "pddl")):
+        code, _, err = rsso("run", "--quick", *words, "--dry-run")
+        assert (code, "leave out --quick" in err) == (2, True)

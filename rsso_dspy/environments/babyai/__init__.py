@@ -23,4 +23,5 @@ BENCHMARK = Benchmark(
     gold_path=find_solution,
     lists_actions=True,
     hints=LESSONS.hints,
+    quick=tasks.QUICK,
 )

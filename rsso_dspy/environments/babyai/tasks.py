@@ -4,6 +4,7 @@ but a few of them start exactly as a test world does: those are replaced (`repla
 
 from typing import Any
 
+from rsso_dspy.environments.benchmark import QuickStudy
 from rsso_dspy.environments.lessons import read_data
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.records import Variant
@@ -42,6 +43,20 @@ TABLE = TaskTable(
     {name: {"train": _TRAIN, "dev": _DEV, "test": (TEST_SEEDS[0], TEST_SEEDS[-1])} for name in LEVELS},
     examples=("GoToRedBall",),
 )
+
+
+QUICK = QuickStudy(
+    tasks=(
+        "GoToDoor", "OpenDoorLoc", "PickupLoc", "PickupAbove", "OpenRedBlueDoorsDebug", "GoToRedBlueBall", "GoToSeqS5R2",
+        "PickupDistDebug", "GoToObjDoor", "OpenDoorsOrderN4Debug", "GoToLocalS8N7", "Open", "FindObjS7",
+        "GoToRedBallNoDists",
+    ),
+    per_task=4,
+    trials=3,
+    steps=20,
+)  # fmt: skip
+"""Levels that a model of 1.5 billion parameters solved once in two trials on training seeds 10 and 11, or twice but
+once in nine steps or more, or never but with points both times and without a locked door."""
 
 
 def get_seed(variant: Variant) -> int:
