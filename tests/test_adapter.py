@@ -183,7 +183,9 @@ def test_values_are_shown_in_one_way():
 def ask(adapter, *answers, signature=FlatActor, asks_again=True, was_cut=False, **fields):
     """What a Predict makes of these answers, its requests, how many answers were repaired, and those left unread."""
     left, requests, repaired, unread = iter(answers), [], [], []
-    ledger = SimpleNamespace(count_repaired=lambda: repaired.append(1), unread=unread.append, was_cut=was_cut)
+    ledger = SimpleNamespace(
+        count_repaired=lambda: repaired.append(1), unread=unread.append, was_cut=was_cut, is_used_up=False
+    )
 
     class Recorded(Engine):
         def complete(self, request):

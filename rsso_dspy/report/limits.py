@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from rsso_dspy.records import UnitRecord, Usage
 
+SMALLEST_SHARE = 0.01  # of a role's answers that were cut off, above which they are told
 MOSTLY_HIDDEN = 0.5  # share of hidden reasoning in a role's output from which it is what used up the limit
 
 
@@ -20,12 +21,19 @@ class RoleLimits:
     limits: set[int] = field(default_factory=set)  # `max_tokens` as sent
     by_arm: dict[str, Usage] = field(default_factory=dict)
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether a share of the answers was cut off that may matter."""
+        return self.total.truncated > SMALLEST_SHARE * self.total.calls
+
 
 def describe_limits(records: Iterable[UnitRecord]) -> Iterator[str]:
-    """Yield a sentence for each role whose answers were cut off, and for each whose prompts the server cut."""
-    for role, answers in _sum_by_role(records).items():
-        if answers.total.truncated:
-            yield _describe_cut_answers(role, answers)
+    """Yield a sentence on the roles whose answers were cut off, and one for each whose prompts the server cut."""
+    roles = _sum_by_role(records)
+    cut = {role: answers for role, answers in roles.items() if answers.is_cut}
+    if cut:
+        yield _describe_cut_answers(cut)
+    for role, answers in roles.items():
         if answers.total.undercounted:
             yield _describe_cut_prompts(role, answers)
 
@@ -44,13 +52,18 @@ def _sum_by_role(records: Iterable[UnitRecord]) -> Mapping[str, RoleLimits]:
     return roles
 
 
-def _describe_cut_answers(role: str, answers: RoleLimits) -> str:
-    total = answers.total
-    sent = f" ({', '.join(f'{limit:,}' for limit in sorted(answers.limits))})" if answers.limits else ""
-    sentence = f"{total.truncated:,} of {total.calls:,} answers of the {role} were cut off at max_tokens{sent}"
-    if total.reasoning > MOSTLY_HIDDEN * total.output:
-        sentence += f", which hidden reasoning used up ({total.reasoning:,} of {total.output:,} tokens)"
-    return f"{sentence}: raise {answers.setting}."
+def _describe_cut_answers(roles: Mapping[str, RoleLimits]) -> str:
+    counts = []
+    for role, answers in roles.items():
+        total = answers.total
+        count = f"{total.truncated:,} of {total.calls:,} answers of the {role}"
+        if total.reasoning > MOSTLY_HIDDEN * total.output:
+            count += f", which hidden reasoning used up ({total.reasoning:,} of {total.output:,} tokens)"
+        counts.append(count)
+    limits = sorted(set().union(*(answers.limits for answers in roles.values())))
+    sent = f" ({', '.join(f'{limit:,}' for limit in limits)})" if limits else ""
+    settings = dict.fromkeys(answers.setting for answers in roles.values())
+    return f"Cut off at max_tokens{sent}: {', '.join(counts)}; raise {' and '.join(settings)}."
 
 
 def _describe_cut_prompts(role: str, answers: RoleLimits) -> str:

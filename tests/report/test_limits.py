@@ -26,13 +26,17 @@ def test_answers_that_were_cut_off_are_told_by_role_with_the_setting_to_raise():
         record("reflexion", {"actor": Usage(calls=5, output=700, truncated=4), "reflector": Usage(calls=1)}),
     ]
     assert list(describe_limits(units)) == [
-        "5 of 11 answers of the actor were cut off at max_tokens (1,024): raise backends.mine.max_tokens."
+        "Cut off at max_tokens (1,024): 5 of 11 answers of the actor; raise backends.mine.max_tokens."
     ]
 
 
 def test_where_hidden_reasoning_used_up_the_limit_it_is_named():
     (sentence,) = describe_limits([record("react", {"actor": Usage(calls=6, output=600, reasoning=580, truncated=1)})])
-    assert "which hidden reasoning used up (580 of 600 tokens): raise backends.mine.max_tokens" in sentence
+    assert "actor, which hidden reasoning used up (580 of 600 tokens); raise backends.mine.max_tokens" in sentence
+
+
+def test_a_rare_cut_is_not_told():
+    assert list(describe_limits([record("react", {"actor": Usage(calls=4208, output=900, truncated=4)})])) == []
 
 
 def test_prompts_that_a_server_cut_are_told_by_arm():

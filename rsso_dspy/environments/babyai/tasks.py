@@ -47,8 +47,8 @@ TABLE = TaskTable(
 
 QUICK = QuickStudy(
     tasks=(
-        "GoToDoor", "OpenDoorLoc", "PickupLoc", "PickupAbove", "OpenRedBlueDoorsDebug", "GoToRedBlueBall", "GoToSeqS5R2",
-        "PickupDistDebug", "GoToObjDoor", "OpenDoorsOrderN4Debug", "GoToLocalS8N7", "Open", "FindObjS7",
+        "GoToDoor", "OpenDoorLoc", "PickupLoc", "PickupAbove", "OpenRedBlueDoorsDebug", "GoToRedBlueBall",
+        "GoToSeqS5R2", "PickupDistDebug", "GoToObjDoor", "OpenDoorsOrderN4Debug", "GoToLocalS8N7", "Open", "FindObjS7",
         "GoToRedBallNoDists",
     ),
     per_task=4,
