@@ -218,6 +218,7 @@ def blame_code_of(owner: Any, moment: object) -> Iterator[None]:
     except Exception as error:
         if find_shortage(error):
             raise
+
         name = getattr(owner, "__name__", None) or name_environment(owner)
         message = f"{name} raised an exception {moment}:\n{describe_exception(error, owner)}"
         raise EnvironmentFault(make_encodable(message)) from error
@@ -231,7 +232,6 @@ def describe_exception(error: Exception, owner: Any) -> str:
 
 
 class CodeLine(NamedTuple):
-    module: str
     file: str
     number: int
 
@@ -244,15 +244,16 @@ def find_own_line(trace: TracebackType | None, owner: Any) -> CodeLine | None:
     where there is no such line."""
     while isinstance(owner, EnvironmentWrapper):
         owner = owner.environment
-    module = getattr(owner, "__module__", None) or type(owner).__module__
-    package = module.partition(".")[0]
+    package = str(owner.__module__).partition(".")[0]
 
-    lines = []
+    innermost = None
+    own = None
     for frame, number in traceback.walk_tb(trace):
-        lines.append(CodeLine(str(frame.f_globals.get("__name__", "")), frame.f_code.co_filename, number))
-    own = [line for line in lines if line.module.partition(".")[0] == package or not is_of_library(line.file)]
-    innermost = (own or lines)[-1:]
-    return innermost[0] if innermost else None
+        name = str(frame.f_globals.get("__name__", ""))
+        innermost = CodeLine(frame.f_code.co_filename, number)
+        if name.partition(".")[0] == package or not is_of_library(innermost.file):
+            own = innermost
+    return own or innermost
 
 
 def is_of_library(file: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, cast
 
 from rsso_dspy.environments import Environment, Interface, Transition, choose_interface, list_verbs
@@ -50,14 +50,12 @@ class Episode:
         for number, transition in enumerate(self.transitions, start=1):
             step = f"step {number} ({transition.action!r:.{SHOWN}})"
             values += _list_state(step, transition.state)
-            values += [
-                (f"{step}: {field.name}", getattr(transition, field.name))
-                for field in fields(transition)
-                if field.name != "state"
-            ]
-        values += [
-            (f"the possible actions after {number} steps", listed) for number, listed in enumerate(self.possible)
-        ]
+            for field in fields(transition):
+                if field.name != "state":
+                    values.append((f"{step}: {field.name}", getattr(transition, field.name)))
+
+        for number, actions in enumerate(self.possible):
+            values.append((f"the possible actions after {number} steps", actions))
         return values
 
 
@@ -104,29 +102,26 @@ class Examination:
         """Training variants of one task type, or held-out ones of a benchmark that has no others."""
         table = self.benchmark.limit_to_data(self.settings.data).tasks
         tasks = dict.fromkeys([*table.examples, *table.names()])
-        drawn = next((sample for task in tasks if (sample := table.train_sample(task, CANDIDATES))), ())
-        drawn = drawn or next((sample for task in tasks if (sample := table.held_out(task, n=CANDIDATES))), ())
-        if not drawn:
-            raise ContractViolation(f"{self.benchmark.name} has no variant; expected: one at least in its TaskTable")
-        return [self.benchmark.simplify(variant, self.simplification) for variant in drawn]
+
+        trained = (table.train_sample(task, CANDIDATES) for task in tasks)
+        held_out = (table.held_out(task, n=CANDIDATES) for task in tasks)
+        for sample in chain(trained, held_out):
+            if sample:
+                return [self.benchmark.simplify(variant, self.simplification) for variant in sample]
+
+        raise ContractViolation(f"{self.benchmark.name} has no variant; expected: one at least in its TaskTable")
 
     @cached_property
     def example(self) -> tuple[Variant, tuple[str, ...]]:
         """A training variant with the actions that solve it: a short one, if possible of more than one action. No
         actions where no solution is known. Raises `EnvironmentFault` for an exception of the benchmark's code, and
         `ContractViolation` for a solution that is none."""
-        benchmark, data = self.benchmark, self.benchmark.locate_data(self.settings.data)
+        benchmark = self.benchmark
         if benchmark.gold_path is None:
             return self.variants[0], ()
 
-        lengths: dict[Variant, int] = {}
-        for variant in self.variants:
-            if variant.split != "train":
-                continue
-            with blame_code_of(benchmark.budget.gold_length, f"for {variant.key}"):
-                if benchmark.budget.is_known(variant):
-                    lengths[variant] = benchmark.budget.gold_length(variant)
-
+        data = benchmark.locate_data(self.settings.data)
+        lengths = self._read_lengths()
         example: tuple[Variant, tuple[str, ...]] = self.variants[0], ()
         for variant in sorted(lengths, key=lambda variant: lengths[variant]):
             try:
@@ -139,6 +134,21 @@ class Examination:
             if len(solution) > 1:
                 break
         return example
+
+    def _read_lengths(self) -> dict[Variant, int]:
+        """Return the gold lengths of training variants that are known without computing them."""
+        budget = self.benchmark.budget
+        lengths: dict[Variant, int] = {}
+        for variant in self.variants:
+            if variant.split != "train":
+                continue
+            try:
+                with blame_code_of(budget.gold_length, f"for {variant.key}"):
+                    if budget.is_known(variant):
+                        lengths[variant] = budget.gold_length(variant)
+            except GoldUnknown:
+                continue
+        return lengths
 
     @property
     def solution(self) -> tuple[str, ...]:
@@ -285,9 +295,9 @@ class Examination:
                 f"{unknown[0]!r} of the solution of {self.variant.key} begins with no verb of the action templates, "
                 f"which are: {', '.join(sorted(verbs))}; expected: a template for each action of a solution"
             )
-        return (
-            f"{len(verbs)} verbs, with those of all actions of a solution" if self.solution else f"{len(verbs)} verbs"
-        )
+        if not self.solution:
+            return f"{len(verbs)} verbs"
+        return f"{len(verbs)} verbs, with those of all actions of a solution"
 
     def find_leaks(self) -> str:
         if not self.solution:
@@ -318,12 +328,14 @@ class Examination:
     def _find_whole_actions(self) -> list[str]:
         """Return the templates that are actions as they stand, and that no template with arguments covers."""
         templates = self._list_templates()
-        with_arguments = [make_pattern(template) for template in templates if has_argument(template)]
-        return [
-            template
-            for template in templates
-            if not has_argument(template) and not any(pattern.fullmatch(template) for pattern in with_arguments)
-        ]
+        patterns = [make_pattern(template) for template in templates if has_argument(template)]
+
+        actions = []
+        for template in templates:
+            is_covered = any(pattern.fullmatch(template) for pattern in patterns)
+            if not has_argument(template) and not is_covered:
+                actions.append(template)
+        return actions
 
 
 def _check_solution(variant: Variant, solution: Sequence[object]) -> None:
@@ -337,16 +349,22 @@ def _check_solution(variant: Variant, solution: Sequence[object]) -> None:
 
 
 def _count(actions: Sequence[object]) -> str:
-    return f"{len(actions)} action{'' if len(actions) == 1 else 's'}"
+    if len(actions) == 1:
+        return "1 action"
+    return f"{len(actions)} actions"
 
 
 def quote_difference(before: Any, after: Any) -> tuple[str, str]:
     """Return two values as a message shows them: of texts the part where they differ."""
     if not isinstance(before, str) or not isinstance(after, str):
         return f"{before!r:.{SHOWN}}", f"{after!r:.{SHOWN}}"
-    same = next((place for place, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), 0)
-    begin = max(0, same - SHOWN // 2)
-    return repr(before[begin : begin + SHOWN]), repr(after[begin : begin + SHOWN])
+
+    place = 0
+    while place < len(before) and before[place : place + 1] == after[place : place + 1]:
+        place += 1
+    begin = max(0, place - SHOWN // 2)
+    end = begin + SHOWN
+    return repr(before[begin:end]), repr(after[begin:end])
 
 
 ARGUMENT = re.compile(r"\b[A-Z][A-Z0-9_]*\b")  # a word in capitals, such as OBJ
@@ -366,10 +384,10 @@ def simplify(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def find_action(text: str, action: str, begin: int = 0) -> re.Match[str] | None:
-    """Return the first place of an action as whole words of a simplified text."""
+def make_finder(action: str) -> re.Pattern[str]:
+    """Return what finds an action as whole words of a simplified text."""
     words = re.escape(simplify(action))
-    return re.compile(rf"(?<!\w){words}(?!\w)").search(text, begin)
+    return re.compile(rf"(?<!\w){words}(?!\w)")
 
 
 def find_leaked_actions(text: str, solution: Sequence[str]) -> tuple[str, ...]:
@@ -377,10 +395,11 @@ def find_leaked_actions(text: str, solution: Sequence[str]) -> tuple[str, ...]:
     of one; empty if the text holds none."""
     text = simplify(text)
     if len(solution) == 1:
-        return (*solution,) if find_action(text, solution[0]) else ()
+        return tuple(solution) if make_finder(solution[0]).search(text) else ()
+
     for first, second in pairwise(solution):
-        place = find_action(text, first)
-        if place is not None and find_action(text, second, place.end()):
+        place = make_finder(first).search(text)
+        if place is not None and make_finder(second).search(text, place.end()):
             return first, second
     return ()
 
@@ -389,19 +408,20 @@ def leave_out(text: str, actions: Sequence[str]) -> str:
     """Return a simplified text without these actions."""
     text = simplify(text)
     for action in sorted(actions, key=len, reverse=True):
-        while (place := find_action(text, action)) is not None:
-            text = f"{text[: place.start()]}; {text[place.end() :]}"
+        text = make_finder(action).sub(";", text)
     return text
 
 
 def leave_out_list(text: str, possible: Sequence[str]) -> str:
     """Return a simplified text without the list of the possible actions, if it holds one: the last mention of each."""
     text = simplify(text)
-    if not possible or not all(find_action(text, action) for action in possible):
+    finders = [make_finder(action) for action in sorted(possible, key=len, reverse=True)]
+    if not all(finder.search(text) for finder in finders):
         return text
-    for action in sorted(possible, key=len, reverse=True):
-        words = re.escape(simplify(action))
-        *_, last = [None, *re.finditer(rf"(?<!\w){words}(?!\w)", text)]
-        if last is not None:
-            text = f"{text[: last.start()]}; {text[last.end() :]}"
+
+    for finder in finders:
+        places = list(finder.finditer(text))
+        if places:  # it may have stood in a longer one alone
+            last = places[-1]
+            text = text[: last.start()] + ";" + text[last.end() :]
     return text

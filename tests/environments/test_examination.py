@@ -8,7 +8,13 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.environments import Transition
 from rsso_dspy.environments.benchmark import Benchmark, Hints, get_benchmark
-from rsso_dspy.environments.examination import find_leaked_actions, leave_out_list, open_examination
+from rsso_dspy.environments.examination import (
+    find_leaked_actions,
+    leave_out,
+    leave_out_list,
+    open_examination,
+    quote_difference,
+)
 from rsso_dspy.errors import EnvironmentFailure, GoldUnknown
 from rsso_dspy.records import State
 from tests.toy_benchmark import BENCHMARK, TEMPLATES, Counting
@@ -223,6 +229,27 @@ def test_two_actions_in_a_row_or_the_only_one_are_a_leak(text, solution, leaked)
 def test_the_list_of_possible_actions_is_no_leak(text, leaked):
     left = leave_out_list(text, ["add 3", "add 2", "add 1"])
     assert find_leaked_actions(left, ["add 3", "add 1"]) == leaked
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("x" * 100 + "one", "x" * 100 + "two", (repr("x" * 30 + "one"), repr("x" * 30 + "two"))),
+        ("x" * 100, "x" * 100 + "more", (repr("x" * 30), repr("x" * 30 + "more"))),
+        ("here", "there", ("'here'", "'there'")),
+        ("here", "here", ("'here'", "'here'")),
+        ("", "", ("''", "''")),
+        (1, 2, ("1", "2")),
+        (("wait",), (), ("('wait',)", "()")),
+    ],
+)
+def test_of_two_texts_the_part_that_differs_is_shown(before, after, shown):
+    assert quote_difference(before, after) == shown
+
+
+@pytest.mark.parametrize("action", [";", "wait", "go north; go south"])
+def test_what_is_left_out_of_a_text_is_gone(action):
+    assert leave_out(f"First {action} then look.", [action]) == "first ; then look."
 
 
 def test_templates_that_are_actions_themselves_are_no_leak():
