@@ -39,8 +39,8 @@ class Environment:
 
     The same variant played with the same actions gives the same texts and scores, whatever was played before. A
     misunderstood action is a step with ``understood=False``; a dead simulator raises ``SimulatorDied``, and a legal
-    call nothing else; `contract.py` checks what is returned. Rules and lessons know only what is visible. Nothing reveals gold paths or the step budget;
-    ``goal_progress()`` raises ``SplitError`` for a variant of the test split.
+    call nothing else. `contract.py` checks what is returned. Rules and lessons know only what is visible. Nothing
+    reveals gold paths or the step budget; ``goal_progress()`` raises ``SplitError`` for a variant of the test split.
     """
 
     task: str
