@@ -103,6 +103,15 @@ class SimulatorDied(EnvironmentFailure):
     """The simulator process ended or was killed; the trial has no score."""
 
 
+class ContractViolation(EnvironmentFailure):
+    """An environment returned what its contract does not allow; the trial has no score."""
+
+
+class EnvironmentFault(EnvironmentFailure):
+    """An environment's own code raised an exception; the trial has no score. The last line of the message is that
+    exception, with file and line."""
+
+
 class GoldUnknown(EnvironmentFailure):
     """No gold length is known for a variant."""
 

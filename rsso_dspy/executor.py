@@ -24,7 +24,9 @@ from rsso_dspy.config import Config
 from rsso_dspy.errors import (
     BackendFailure,
     BackendUnreachable,
+    ContractViolation,
     EnvironmentFailure,
+    EnvironmentFault,
     Stopped,
     UnreadableAnswers,
     UsageError,
@@ -375,7 +377,7 @@ class UnitRunner:
 LISTENING = 1.0  # maximum seconds of one wait, because a Ctrl-C just before a wait takes effect only after it
 FAILURES_TO_STOP = 3
 """Number of consecutive units with an error of the model's or simulator's side that stops the run; also of units whose
-very first request failed alike, whoever is at fault."""
+very first request failed alike, whoever is at fault; and of variants in which the environment's own code fails."""
 
 
 Submit = Callable[[Plan, Job], Future[JobRecord]]
@@ -404,6 +406,18 @@ class RunOutcome:
     def skipped(self) -> list[JobRecord]:
         """Errored records whose variant the environment refuses, as it will again: not a simulator that died."""
         return [record for record in self.errored if record.is_refused]
+
+    @property
+    def faulty(self) -> list[JobRecord]:
+        """Errored records that are the fault of the environment's code."""
+        return [record for record in self.errored if find_environment_fault(record) is not None]
+
+
+def find_environment_fault(record: JobRecord) -> Failure | None:
+    """Return the failure that ended a unit or training, if the environment's code is at fault."""
+    failure = record.trials[-1].failure if record.trials else None
+    is_fault = failure is not None and failure.kind in (ContractViolation.__name__, EnvironmentFault.__name__)
+    return failure if is_fault else None
 
 
 def list_pending_jobs(plan: Plan, store: Store) -> list[Job]:
@@ -454,6 +468,7 @@ class Executor:
         self.player = player
         self.engine = engine
         self._failures = 0
+        self._faulty: set[str] = set()  # variants in a row that an environment's code fails in
         self._unanswered: Counter[str] = Counter()  # units in a row without any answer, by their failure
 
     def run(self, plan: Plan, work: Sequence[Job], jobs: int) -> RunOutcome:
@@ -555,8 +570,12 @@ class Executor:
             self._unanswered.clear()
         if not record.has_errors:
             self._failures = 0
+            self._faulty.clear()
             return
         outcome.errored.append(record)
+        if (fault := find_environment_fault(record)) is not None:
+            self._count_fault(record, fault)
+            return
         failure = record.trials[-1].failure
         if record.is_refused:  # by itself: neither backend nor simulator is at fault
             return
@@ -570,6 +589,15 @@ class Executor:
             raise (BackendUnreachable if policy else EnvironmentFailure)(
                 f"stopped: {what} fails ({failure}). Finished work is kept; fix the cause (see `rsso-dspy doctor`) and "
                 "repeat the command."
+            )
+
+    def _count_fault(self, record: JobRecord, fault: Failure) -> None:
+        """Stop once the environment's code fails in several variants in a row: all arms meet the same fault in one."""
+        self._faulty.add(record.key)
+        if len(self._faulty) >= FAILURES_TO_STOP:
+            raise EnvironmentFailure(
+                f"stopped: the environment fails in {len(self._faulty)} variants in a row. Finished work is kept; mend "
+                f"the environment (see `rsso-dspy doctor --benchmark NAME`) and repeat the command. {fault.message}"
             )
 
 

@@ -251,19 +251,36 @@ def _play_watched(planned: Run, start: Start, jobs: int, engine: Engine) -> tupl
 def exit_if_incomplete(outcome: RunOutcome | None, limit: str, stalled: int = 0) -> None:
     """Report missing and stalled units, and exit with code 1 if there are any."""
     outcome = outcome or RunOutcome()
-    skipped, errored = outcome.skipped, len(outcome.errored) - len(outcome.skipped)
-    said = {f"{each.arm} {each.key} was skipped, and would be again: {each.trials[-1].failure}": 1 for each in skipped}
-    said |= {
-        "to be rid of these variants, leave them out (--variants) or mend their data, in another --out": len(skipped),
-        f"{len(outcome.untrained)} units were not played: what they start from errored": len(outcome.untrained),
-        f"{errored} ended in errors; repeat the command to resume from their last good trial": errored,
-        f"{format_plural(stalled, 'trial')} stalled: a step took longer than environment.step_seconds. Means include "
-        "their scores so far": stalled,
-        limit: len(limit),
-    }
-    if any(said.values()):
-        print_status("\n".join(text for text, count in said.items() if count))
+    problems = []
+    for record in outcome.skipped:
+        problems.append(f"{record.arm} {record.key} was skipped, and would be again: {record.trials[-1].failure}")
+    if outcome.skipped:
+        problems.append("to be rid of these variants, leave them out (--variants) or mend their data, in another --out")
+    if outcome.untrained:
+        problems.append(f"{len(outcome.untrained)} units were not played: what they start from errored")
+    if errored := len(outcome.errored) - len(outcome.skipped):
+        problems.append(f"{errored} ended in errors; repeat the command to resume from their last good trial")
+    if stalled:
+        trials = format_plural(stalled, "trial")
+        problems.append(
+            f"{trials} stalled: a step took longer than environment.step_seconds. Means include their scores so far"
+        )
+    if limit:
+        problems.append(limit)
+    problems += _describe_faults(outcome)
+    if problems:
+        print_status("\n".join(problems))
         raise typer.Exit(1)
+
+
+def _describe_faults(outcome: RunOutcome) -> Iterator[str]:
+    """Yield the units that are errors of the environment's code, each with its message, whose last line is the line of
+    the user's code."""
+    if left_out := len(outcome.faulty[:-SHOWN]):
+        yield f"the environment's code failed in {left_out} further units"
+    for record in outcome.faulty[-SHOWN:]:
+        failure = record.trials[-1].failure
+        yield f"{record.arm} {record.key}: {failure.message if failure else ''}"
 
 
 def replay_run(source: Path, out: Path | None, start: Start, jobs: int, engine: Engine) -> None:

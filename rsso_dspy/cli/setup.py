@@ -1,20 +1,22 @@
 """What is installed and configured: `rsso-dspy doctor` and `rsso-dspy config`."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.options import Settings, echo, expand_options
+from rsso_dspy.cli.options import BenchmarkName, Settings, echo, expand_options
 from rsso_dspy.errors import BackendFailure, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path
 from rsso_dspy.redact import redact
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
+    from rsso_dspy.environments.examination import Examination
 
 config_app = typer.Typer(help="Show the active configuration, or write a file to start from.", no_args_is_help=True)
 PATIENCE = 15.0  # time limit in seconds for one short answer of a backend
@@ -22,24 +24,49 @@ SHOWN = 40  # maximum number of printed characters of an answer
 
 
 @expand_options
-def check_setup(settings: Settings) -> None:
-    """Check simulator, embedder and backend by using each of them."""
-    config = settings.build_config()
-    checks: dict[str, Callable[[], str]] = {
-        "simulator": lambda: config.active_benchmark.smoke_test(config.environment),
-        "embedder": lambda: _check_embedder(config),
-        f"backend {config.backend}": lambda: _ask_backend(config, settings),
-    }
-    failed = 0
+def check_setup(*, benchmark: BenchmarkName = None, settings: Settings) -> None:
+    """Check simulator, embedder and backend by using each of them. A benchmark that is named is played too: replay,
+    points, lists, templates and leaks."""
+    config = settings.build_config({"benchmark": benchmark})
+    with ExitStack() as stack:
+        examinations = list["Examination"]()
+
+        def check_simulator() -> str:
+            examinations.append(stack.enter_context(_open_examination(config)))
+            return examinations[0].check_simulator()
+
+        failed = _run_checks(
+            {
+                "simulator": check_simulator,
+                "embedder": lambda: _check_embedder(config),
+                f"backend {config.backend}": lambda: _ask_backend(config, settings),
+            }
+        )
+        if benchmark is not None and "simulator" not in failed:
+            failed += _run_checks(examinations[0].checks)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _run_checks(checks: Mapping[str, Callable[[], str]]) -> list[str]:
+    """Print what each check finds, and return the names of those that failed."""
+    failed = list[str]()
     for name, check in checks.items():
         echo(f"checking {name} ...", err=True)
         try:
             echo(f"ok      {name}: {check()}")
         except Exception as error:  # report every failure as a finding
-            failed += 1
+            failed.append(name)
             echo(f"failed  {name}: {' '.join(redact(str(error)).split())}", fg="red")
-    if failed:
-        raise typer.Exit(1)
+    return failed
+
+
+def _open_examination(config: "Config") -> AbstractContextManager["Examination"]:
+    from rsso_dspy.environments.examination import open_examination
+    from rsso_dspy.protocol import resolve_protocol
+
+    interface = resolve_protocol(config).rules.interface
+    return open_examination(config.active_benchmark, config.environment, interface, config.simplification)
 
 
 def _check_embedder(config: "Config") -> str:

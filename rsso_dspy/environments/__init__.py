@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from rsso_dspy.answers.actions import ActionForm
 from rsso_dspy.errors import SimulatorDied
@@ -40,8 +40,8 @@ class Environment:
 
     The same variant played with the same actions gives the same texts and scores, whatever was played before. A
     misunderstood action is a step with ``understood=False``; a dead simulator raises ``SimulatorDied``, and a legal
-    call nothing else. Rules and lessons know only what is visible. Nothing reveals gold paths or the step budget;
-    ``goal_progress()`` raises ``SplitError`` for a variant of the test split.
+    call nothing else. `contract.py` checks what is returned. Rules and lessons know only what is visible. Nothing
+    reveals gold paths or the step budget; ``goal_progress()`` raises ``SplitError`` for a variant of the test split.
     """
 
     task: str
@@ -67,6 +67,23 @@ class Environment:
     def close(self) -> None:
         """End the simulator; may be called again, and from another thread."""
         self.alive = False
+
+
+@dataclass(eq=False)
+class EnvironmentWrapper:
+    """An environment before another, which does all that this one does not."""
+
+    environment: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["environment"], name)
+
+
+def name_environment(environment: Any) -> str:
+    """Return the class of an environment, whatever stands before it."""
+    while isinstance(environment, EnvironmentWrapper):
+        environment = environment.environment
+    return type(environment).__name__
 
 
 STALLED = "The action took too long, and the attempt ends here."

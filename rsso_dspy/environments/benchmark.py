@@ -1,7 +1,8 @@
-"""`Benchmark`, all that is known about a benchmark, and the registry of installed benchmarks: `get_benchmark(name)`. A
-package provides one through an entry point of the group `rsso_dspy.benchmarks`, named like the benchmark. Nothing
-outside of a benchmark's folder names it."""
+"""`Benchmark`, all that is known about a benchmark, and the registry of benchmarks: `get_benchmark(name)`. A package
+provides one through an entry point of the group `rsso_dspy.benchmarks`, named like the benchmark; a script adds its own
+with `add_benchmark`. Nothing outside of a benchmark's folder names it."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -20,6 +21,7 @@ BUILT_IN = {name: f"rsso_dspy.environments.{name}" for name in (DEFAULT, "alfwor
 
 QUICK = "babyai"  # the benchmark that `run --quick` plays where none is named
 GROUP = "rsso_dspy.benchmarks"  # entry point group of benchmarks
+ADDED: dict[str, "Benchmark"] = {}  # benchmarks of this process, by name: see `add_benchmark`
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +165,16 @@ class Benchmark:
         assert self.gold_path is not None
         return tuple(self.gold_path(variant, data, interface))
 
-    def smoke_test(self, settings: Any) -> str:
-        """Reset a training variant if there is one, read the user's data, and return one line on what works."""
-        environment = self.make_environment(settings, lambda: False)
+    def smoke_test(self, settings: Any, environment: Environment | None = None) -> str:
+        """Reset a training variant if there is one, read the user's data, and return one line on what works. Without an
+        environment, one is made for it."""
+        used = environment or self.make_environment(settings, lambda: False)
         try:
             for variant in self.limit_to_data(settings.data).tasks.train_sample(self.tasks.names()[0], 1):
-                environment.reset(variant)
+                used.reset(variant)
         finally:
-            environment.close()
+            if environment is None:
+                used.close()
         folder = self.locate_data(settings.data)
         held = f", with the data in {folder}: {self.identify_data(folder)}" if folder else ""
         return f"{self.name} {self.version} plays{held}"
@@ -199,21 +203,36 @@ def named_in(origin: Mapping[str, object]) -> str | None:
     return str(origin.get("benchmark", "")).rpartition(" ")[0] or None
 
 
+def add_benchmark(benchmark: Benchmark) -> None:
+    """Make a benchmark known to every verb and `Agent` of this process. Raises `UsageError` for what is no `Benchmark`,
+    and for a name that is taken or that a folder cannot have."""
+    if not isinstance(benchmark, Benchmark):
+        raise UsageError(f"add_benchmark takes a Benchmark, not {type(benchmark).__name__}")
+    name = benchmark.name
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise UsageError(f"benchmark {name!r}: its name takes letters, digits, -, _ and ., a letter or digit first")
+    if name in list_benchmarks():
+        raise UsageError(f"the benchmark {name} is there already; give this one another name")
+    ADDED[name] = benchmark
+
+
 @cache
 def get_benchmark(name: str = DEFAULT) -> Benchmark:
-    """Load a benchmark. Raises `UnknownName`, or `UsageError` with the package's name if loading fails."""
+    """Return a benchmark. Raises `UnknownName`, or `UsageError` with the package's name if loading fails."""
     if name in BUILT_IN:
         found: Benchmark = import_module(BUILT_IN[name]).BENCHMARK
         return found
+    if name in ADDED:
+        return ADDED[name]
     if point := next(iter(metadata.entry_points(group=GROUP, name=name)), None):
         return _load_entry_point(point)
-    hint = f"Packages can add more through the entry point group {GROUP}."
+    hint = f"Packages can add more through the entry point group {GROUP}, and scripts with add_benchmark."
     raise UnknownName("benchmark", name, list_benchmarks(), hint)
 
 
 def list_benchmarks() -> tuple[str, ...]:
-    """Return the names of installed benchmarks, whether or not they can be loaded."""
-    others = {*BUILT_IN, *(point.name for point in metadata.entry_points(group=GROUP))} - {DEFAULT}
+    """Return the names of installed and added benchmarks, whether or not they can be loaded."""
+    others = {*BUILT_IN, *ADDED, *(point.name for point in metadata.entry_points(group=GROUP))} - {DEFAULT}
     return (DEFAULT, *sorted(others))
 
 

@@ -14,9 +14,10 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, cast
 
 from rsso_dspy.environments import Environment
+from rsso_dspy.environments.contract import Moment, blame_code_of, require_environment
 from rsso_dspy.errors import Stopped
 
 TICK = 0.2  # interval in seconds at which a waiting thread checks whether it should stop
@@ -111,8 +112,8 @@ def _pass_on(process: "subprocess.Popen[bytes]", lines: "SimpleQueue[bytes]") ->
 
 
 class EnvironmentPool(AbstractContextManager["EnvironmentPool"]):
-    """Up to ``size`` environments created by ``factory``, at a time one per core. ``stopped`` is polled while waiting
-    for a start; once it returns true, ``lease`` raises ``Stopped``."""
+    """Up to ``size`` environments created by ``factory``, at a time one per core, and each behind a check of its
+    contract. ``stopped`` is polled while waiting for a start; once it returns true, ``lease`` raises ``Stopped``."""
 
     def __init__(self, factory: Callable[[], Environment], size: int = 1, stopped: Callable[[], bool] = lambda: False):
         self._factory, self._stopped = factory, stopped
@@ -159,7 +160,8 @@ class EnvironmentPool(AbstractContextManager["EnvironmentPool"]):
                 raise Stopped
         try:
             self._require_open()  # it may have been closed meanwhile
-            environment = self._factory()
+            with blame_code_of(self._factory, Moment()):
+                environment = cast(Environment, require_environment(self._factory()))
         finally:
             self._starts.release()
         with self._lock:

@@ -8,10 +8,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, cast
+from typing import cast
 
-from rsso_dspy.environments import Environment, Environments, Interface, Transition, choose_interface
+from rsso_dspy.environments import (
+    Environment,
+    Environments,
+    EnvironmentWrapper,
+    Interface,
+    Transition,
+    choose_interface,
+)
 from rsso_dspy.environments.benchmark import Benchmark
+from rsso_dspy.environments.contract import CheckedEnvironment
 from rsso_dspy.errors import DamagedFile, EnvironmentFailure, SimulatorDied
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
@@ -23,17 +31,7 @@ _playing = threading.Lock()
 
 
 @dataclass(eq=False)
-class _Wrapper:
-    """An environment before another, which does all that this one does not."""
-
-    environment: Any
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["environment"], name)
-
-
-@dataclass(eq=False)
-class DemonstratingEnvironment(_Wrapper):
+class DemonstratingEnvironment(EnvironmentWrapper):
     """An environment with `wanted` solved examples of the task type that was reset last, played once for each task type
     and interface, and shared by all environments that share `texts`. A training variant that cannot be read or loaded
     is left out, and so is the variant that is played itself. One that `thinks` shows a thought ahead of each action."""
@@ -84,24 +82,25 @@ class DemonstratingEnvironment(_Wrapper):
         budget = self.benchmark.budget
         if not budget.is_known(example) or budget.gold_length(example) > LONGEST:
             return ""
+        environment = CheckedEnvironment(self.environment)
         try:
             path = self.benchmark.find_gold_path(example, self.data, self._interface)
             if not 0 < len(path) <= LONGEST:
                 return ""
-            start = self.environment.reset(example)
+            start = environment.reset(example)
         except SimulatorDied:
             raise
         except (EnvironmentFailure, DamagedFile):
             return ""
         moves = list[Transition]()
         for action in path:
-            moves.append(self.environment.step(action))
+            moves.append(environment.step(action))
             if moves[-1].done:
                 break
         if not moves[-1].done or moves[-1].score < SOLVED_SCORE:
             return ""
-        observations = self.environment.render([start, *(move.state for move in moves)])
-        return tell_solution(self.environment.task, observations, moves, self.thinks)
+        observations = environment.render([start, *(move.state for move in moves)])
+        return tell_solution(environment.task, observations, moves, self.thinks)
 
 
 def tell_solution(task: str, observations: Sequence[str], moves: Sequence[Transition], thinks: bool) -> str:
@@ -149,7 +148,7 @@ class ExplorationPool:
             yield cast(Environment, _TasklessEnvironment(environment))
 
 
-class _TasklessEnvironment(_Wrapper):
+class _TasklessEnvironment(EnvironmentWrapper):
     task = TASK
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:

@@ -318,7 +318,7 @@ def load_programs(texts: Sequence[str], unconfirmed: bool = False) -> dict[str, 
         found[name] = None if text == ZERO_SHOT else _select_played(text, load(text), unconfirmed)
     if ZERO_SHOT in found:
         for name, compiled in found.items():
-            if compiled is not None:
+            if compiled is not None and compiled.is_made_elsewhere:
                 _check_differs_from_zero_shot(name, compiled)
     return found
 

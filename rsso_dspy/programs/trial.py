@@ -9,14 +9,21 @@ import dspy
 from dspy.dsp.utils.settings import main_thread_config
 from dspy.utils.exceptions import LMError
 
-from rsso_dspy.environments import Environment, Transition, choose_interface, find_free_form, list_verbs
+from rsso_dspy.environments import (
+    Environment,
+    Transition,
+    choose_interface,
+    find_free_form,
+    list_verbs,
+    name_environment,
+)
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.methods import Scaffold, changes_each_step
 from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line, read_answer
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.records import SOLVED_SCORE, Failure, State, Step, Trajectory, TrialResult, Variant
+from rsso_dspy.records import Failure, State, Step, Trajectory, TrialResult, Variant
 from rsso_dspy.regions import ABOUT, EXAMPLES, PLANS, POSSIBLE, PROGRESS, REGIONS, TEMPLATES, list_items
 from rsso_dspy.signatures.layouts import find_arrangement, send_arranged
 
@@ -127,20 +134,9 @@ class TrialRun:
             unread = (self.ledger.kept.get("actor") or [""])[-1]
             return Step("", "", nothing, 0, score, False, malformed=True, recalled=items, unread=unread), None
         move = self.environment.step(answer.action)
-        self._check_points(move, steps)
         told = {name: getattr(move, name) for name in DONE}
         told |= {"proposed": answer.action, "reasoning": answer.thought, "subgoal": answer.subgoal}
         return Step(**told, recalled=items, rejected=answer.rejected, cut=answer.cut), move
-
-    def _check_points(self, transition: Transition, steps: Sequence[Step]) -> None:
-        """Raise `EnvironmentFailure` for points that the environment's contract does not allow: logs with them would
-        count as damaged."""
-        before = steps[-1].score if steps else self.environment.points_at_reset
-        if transition.score != before + transition.reward or abs(transition.score) > SOLVED_SCORE:
-            raise EnvironmentFailure(
-                f"{type(self.environment).__name__} gave {transition.reward} points and a score of {transition.score} "
-                f"after {before}: the reward of a step is the change of the score, which is at most {SOLVED_SCORE}"
-            )
 
     def show_world(self) -> dict[str, Any]:
         """What prompts say of the environment. Action templates are noted if they differ from the implied ones; where
@@ -287,7 +283,7 @@ class Conversation:
         actions = tuple(dict.fromkeys(list_possible()))
         if not 0 < len(actions) <= MOST_LISTED:
             raise EnvironmentFailure(
-                f"{type(self._environment).__name__} lists {len(actions):,} possible actions, but action_choice = "
+                f"{name_environment(self._environment)} lists {len(actions):,} possible actions, but action_choice = "
                 f"listed supports 1 to {MOST_LISTED:,}"
             )
         return sorted(actions, key=self._tried.get(self._situation, []).count)

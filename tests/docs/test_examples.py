@@ -14,6 +14,7 @@ import pytest
 
 import rsso_dspy
 from rsso_dspy.cli import main
+from rsso_dspy.environments.benchmark import ADDED, get_benchmark
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.formats import SkillLibraryFile
@@ -42,16 +43,24 @@ Typed = Callable[[str], str]
 
 @pytest.fixture(autouse=True)
 def _tables():
-    """Methods and memories that a test adds are gone after it."""
-    before = dict(METHODS), dict(MEMORIES)
+    """Methods, memories and benchmarks that a test adds are gone after it."""
+    before = _copy_tables()
     yield
     _put_back(before)
 
 
-def _put_back(before: tuple[dict, dict]) -> None:
-    for table, kept in zip((METHODS, MEMORIES), before, strict=True):
+TABLES: tuple[dict, ...] = (METHODS, MEMORIES, ADDED)
+
+
+def _copy_tables() -> list[dict]:
+    return [dict(table) for table in TABLES]
+
+
+def _put_back(before: list[dict]) -> None:
+    for table, kept in zip(TABLES, before, strict=True):
         table.clear()
         table.update(kept)
+    get_benchmark.cache_clear()
 
 
 @pytest.fixture
@@ -63,7 +72,7 @@ def typed(tmp_path, monkeypatch, capsys, env: ScienceWorld) -> Typed:
 
     def typed(line: str) -> str:
         program, *words = shlex.split(line)
-        before = dict(METHODS), dict(MEMORIES)
+        before = _copy_tables()
         monkeypatch.setattr(sys, "argv", words if program == "python" else [program, *words])
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
@@ -203,6 +212,7 @@ def test_the_benchmark_of_the_page_is_played_compiled_and_reported(typed, capsys
     assert {unit.key for unit in Store(Path("runs/walks")).units()} == {
         f"{task}::{index}" for task in ("empty", "crossing") for index in (30, 31)
     }
+    assert {unit.key for unit in Store(Path("runs/doors")).units()} == {f"treasure::{index}" for index in (9, 10, 11)}
     units = list(Store(Path("runs/cave")).units())
     assert [(unit.arm, unit.key) for unit in units] == [
         (arm, f"fetch-lamp::{index}") for arm in ("react-sso", "rsso") for index in range(6, 10)

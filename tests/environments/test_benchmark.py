@@ -1,6 +1,7 @@
 """What the registry and the parts of a benchmark promise."""
 
 import tomllib
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,8 +9,8 @@ import pytest
 
 from rsso_dspy.config import load_config
 from rsso_dspy.environments import benchmark
-from rsso_dspy.environments.benchmark import BUILT_IN, DEFAULT, get_benchmark
-from rsso_dspy.errors import SplitError, UnknownName
+from rsso_dspy.environments.benchmark import BUILT_IN, DEFAULT, Benchmark, add_benchmark, get_benchmark, list_benchmarks
+from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.memory.constitution import require_examples
 from rsso_dspy.memory.formats import format_examples
 from rsso_dspy.optimize.calibration import Calibration
@@ -49,6 +50,51 @@ def test_a_neuro_symbolic_writer_is_shown_what_patterns_drew_and_a_neural_one_no
 def test_one_that_is_not_installed_is_no_configuration():
     with pytest.raises(UnknownName, match="unknown benchmark 'toys'"):
         load_config(overrides=["benchmark=toys"])
+
+
+@pytest.fixture
+def added(monkeypatch):
+    """The benchmarks that were added; gone after the test."""
+    known: dict = {}
+    monkeypatch.setattr(benchmark, "ADDED", known)
+    yield known
+    get_benchmark.cache_clear()
+
+
+def test_an_added_benchmark_is_known_by_its_name(added):
+    mine = replace(BENCHMARK, name="my-own_2.1")
+    with pytest.raises(UnknownName, match="and scripts with add_benchmark"):
+        load_config(overrides=["benchmark=my-own_2.1"])
+    add_benchmark(mine)
+    assert added == {"my-own_2.1": mine}
+    assert load_config(overrides=["benchmark=my-own_2.1"]).active_benchmark is mine
+    assert "my-own_2.1" in list_benchmarks()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        *((replace(BENCHMARK, name=name), f"the benchmark {name} is there already") for name in (*BUILT_IN, "mine")),
+        (replace(BENCHMARK, name="two words"), "its name takes letters, digits"),
+        (replace(BENCHMARK, name="../up"), "its name takes letters, digits"),
+        (replace(BENCHMARK, name=""), "its name takes letters, digits"),
+        (replace(BENCHMARK, name=None), "its name takes letters, digits"),
+        (Benchmark, "add_benchmark takes a Benchmark, not type"),
+        ("mine", "add_benchmark takes a Benchmark, not str"),
+    ],
+)
+def test_a_name_is_added_once_and_only_a_benchmark(added, wrong, said):
+    add_benchmark(replace(BENCHMARK, name="mine"))
+    with pytest.raises(UsageError, match=said):
+        add_benchmark(wrong)
+    assert list(added) == ["mine"]
+
+
+def test_an_installed_name_is_taken_too(added, monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(installed(tmp_path))
+    with pytest.raises(UsageError, match="the benchmark toy is there already; give this one another name"):
+        add_benchmark(BENCHMARK)
+    assert not added
 
 
 def test_the_selection_of_a_table_without_samples_is_the_first_of_the_test_split():

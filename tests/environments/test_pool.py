@@ -65,7 +65,7 @@ def test_who_waits_for_a_start_is_stopped_without_having_started_anything(monkey
         (first,), (other,) = wait(leases, 60, FIRST_COMPLETED)
         assert isinstance(first.exception(), Stopped)
         go_on.set()
-        assert isinstance(other.result(60), Fake)
+        assert isinstance(other.result(60).environment, Fake)
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
