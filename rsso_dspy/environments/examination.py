@@ -288,6 +288,8 @@ class Examination:
         if not self.environment.action_templates.strip():
             raise ContractViolation("action_templates is empty; expected: the forms of actions, a line each")
 
+        if re.search(r"(?mi)^templates:\s*$", self.environment.action_templates) is None:
+            return "the form of actions is described, and no template is listed"
         verbs = list_verbs(self.environment)  # type: ignore[arg-type]
         unknown = [action for action in self.solution if action.split()[0].lower() not in verbs]
         if unknown:
