@@ -15,6 +15,7 @@ import dspy
 @dataclass(frozen=True, slots=True)
 class Playing:
     runtime: Any = None  # the `Runtime` that programs play with; None outside of a session
+    session: Any = None  # the `Session` that a user opened, or the default one
     session_models_only: bool = False  # ignores a model that the user set in DSPy, as runs and compiles do
     calls: Any = None  # the log of the unit that is played, `CallLines`; None where there is none
     ledger: Any = None  # books what the current call costs: a `TrialLedger`

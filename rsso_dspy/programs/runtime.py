@@ -11,6 +11,7 @@ import dspy
 import numpy as np
 
 from rsso_dspy.environments import ActionChoice, Environments, Interface, Layout, Transition
+from rsso_dspy.environments.benchmark import DEFAULT
 from rsso_dspy.errors import UsageError
 from rsso_dspy.loops import find_loop, is_repeated, name_place
 from rsso_dspy.playing import get_playing, playing
@@ -122,6 +123,8 @@ class Runtime:
     """The model of a role: ``lm(role, rollout)``, or ``lm(role, rollout, temperature)`` for a temperature other than
     its own. The rollout number tells repeats of the same request apart."""
     embed: Callable[[Sequence[str]], np.ndarray]
+    listen: Callable[[Any], Any] = lambda adapter: adapter
+    """Given the adapter that a user set, or None, returns the one whose calls are logged."""
     rules: TrialRules = TrialRules()
     constitution: "ConstitutionSettings | None" = None  # settings of memories: None for the usual ones of each
     reflections: "ReflectionSettings | None" = None
@@ -150,23 +153,36 @@ class Runtime:
 
     @staticmethod
     @contextmanager
-    def get_current() -> Iterator["Runtime"]:
+    def get_current(benchmark: str | None = None) -> Iterator["Runtime"]:
         """Yield the active runtime, or that of the default session, which starts with the first call and ends with the
-        process. Raises `UsageError` where there is neither."""
+        process: of this benchmark, where one is named and the call is the first. Raises `UsageError` where there is
+        neither, and where the runtime is of another benchmark than the one that is named."""
         runtime = get_playing().runtime
         if runtime is not None:
+            runtime.check_benchmark(benchmark)
             yield runtime
         elif _default_session is None:
             raise UsageError("no session is open: call the agent inside `with rsso_dspy.session(): ...`")
         else:
-            with _default_session() as runtime:
+            with _default_session(benchmark) as runtime:
+                runtime.check_benchmark(benchmark)
                 yield runtime
 
+    def check_benchmark(self, expected: str | None) -> None:
+        """Raise `UsageError` where another benchmark than this runtime's is expected."""
+        played = self.benchmark or DEFAULT
+        if expected not in (None, played):
+            raise UsageError(
+                f"this agent is for {expected}, and the session is of {played}: call it inside "
+                f'`with rsso_dspy.session(benchmark="{expected}"): ...`'
+            )
 
-_default_session: Callable[[], AbstractContextManager[Runtime]] | None = None
+
+SessionOpener = Callable[[str | None], AbstractContextManager[Runtime]]  # takes the name of a benchmark, or None
+_default_session: SessionOpener | None = None
 
 
-def set_default_session(opener: Callable[[], AbstractContextManager[Runtime]]) -> None:
+def set_default_session(opener: SessionOpener) -> None:
     """Set where a program gets its runtime when no session is open: `opener` opens a default session for a block."""
     global _default_session
     _default_session = opener

@@ -18,7 +18,7 @@ from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line, rea
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import SOLVED_SCORE, Failure, State, Step, Trajectory, TrialResult, Variant
 from rsso_dspy.regions import ABOUT, EXAMPLES, PLANS, POSSIBLE, PROGRESS, REGIONS, TEMPLATES, list_items
-from rsso_dspy.signatures.layouts import find_arrangement, send_arranged
+from rsso_dspy.signatures.layouts import find_arrangement
 
 NO_ACTION = "Nothing happened: your answer held no action."
 
@@ -53,14 +53,14 @@ class TrialRun:
         """Play, then learn. A simulator that dies is replaced and the trial played again once; what still fails is
         recorded as an error, which is not a score."""
         told: dict[str, Any] = {}
-        outer = dspy.settings.trace  # a trial that fails adds nothing to it
+        outer = find_callers_trace()  # a trial that fails adds nothing to it
         for self.ledger.attempt in (0, 1):
             self.ledger.step, self.shown, self.offers_subgoals = 0, {}, False
             trajectory: Trajectory | None = None
             calls: list[TraceEntry] = []
             try:
                 with (
-                    dspy.context(trace=None if outer is None else calls),
+                    dspy.context(trace=calls),  # also where nobody reads it: modules such as dspy.Refine need one
                     self.roles.runtime.environments.lease() as environment,
                 ):
                     self.budget = self.roles.runtime.budget(self.variant)
@@ -105,8 +105,8 @@ class TrialRun:
         told = {"verbs": list_verbs(self.environment), "possible": possible, "free_form": free_form}
         answered_before = self.ledger.count_answers("actor")
         arrangement = replace(self.conversation.arrangement, reads_plans=bool(kept.get(PLANS)))
-        with send_arranged(arrangement), playing(unasked=unasked, **told):
-            said = self.roles.ask("actor", history=self.conversation.history, **kept, **turn)
+        with playing(unasked=unasked, **told):
+            said = self.roles.ask_actor(arrangement, history=self.conversation.history, **kept, **turn)
         answer = None if said is None else read_answer(said, targets, free_form)
         if said is not None and answer and not answer.action:
             self.roles.reject("actor", said)
@@ -225,7 +225,11 @@ class Conversation:
         if answer is not None:
             outputs = {"thought": answer.thought, "subgoal": answer.subgoal or "none", "action": answer.action}
         given = {name: text for name, text in outputs.items() if name not in unasked}
-        self._turns.append({**turn, **given, "said": answer.said if answer else ""})
+        if answer is None:
+            given["said"] = ""
+        elif answer.said:
+            given["said"] = answer.said
+        self._turns.append({**turn, **given})
 
     @property
     def history(self) -> dspy.History:

@@ -1,0 +1,86 @@
+"""Modules that a user puts in the place of an agent's own: which may be put there, how they are asked, and what is read
+of their answers.
+
+    agent.actor = dspy.ReAct(MySignature, tools=[look_up])
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from inspect import isclass, signature
+from typing import Any, get_args
+
+import dspy
+
+from rsso_dspy.errors import UsageError
+from rsso_dspy.programs.methods import MODULES
+from rsso_dspy.regions import ABOUT, EXAMPLES, NOTICE, POSSIBLE, PROGRESS, TEMPLATES
+
+UNNEEDED = frozenset({ABOUT, TEMPLATES, EXAMPLES, NOTICE, PROGRESS, POSSIBLE, "thought", "mistakes"})
+"""Fields that a signature may lack: what is said of the world, of the last action and of what has been done, and the
+outputs that decide nothing. A field that a memory fills is none of them."""
+
+
+def check_replacement(name: str, own: dspy.Module, module: dspy.Module) -> None:
+    """Raise `UsageError` if a module cannot stand in for the package's own: an input that it does not take would keep a
+    memory out of the prompt without a word."""
+    if missing := list_fields(own) - list_fields(module) - UNNEEDED:
+        raise UsageError(
+            f"this {type(module).__name__} cannot be the {name}: its signature lacks {', '.join(sorted(missing))}; add "
+            "them to the signature, which may have more"
+        )
+
+
+def list_fields(module: dspy.Module) -> set[str]:
+    """Return the names of inputs and outputs of all predictors of a module."""
+    return {name for predictor in module.predictors() for name in predictor.signature.fields}
+
+
+def select_inputs(name: str, module: dspy.Module, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the inputs that a module takes. Of the package's own modules these are all."""
+    unneeded = UNNEEDED.intersection(inputs)
+    if name != "actor" or not unneeded:
+        return inputs
+    taken = {field for predictor in module.predictors() for field in predictor.signature.input_fields}
+    taken.update(signature(module.forward).parameters)
+    return {field: value for field, value in inputs.items() if field not in unneeded or field in taken}
+
+
+def join_listed_texts(name: str, answer: Any) -> Any:
+    """Return an answer whose lists are one text, an item a line, where the package's own module answers with a text."""
+    if name == "actor" or not isinstance(answer, dspy.Prediction):
+        return answer
+    listed = [field for field in list_text_outputs(name) if isinstance(answer.get(field), list | tuple)]
+    if not listed:
+        return answer
+    joined = answer.copy()
+    for field in listed:
+        joined[field] = "\n".join(str(item).strip() for item in answer[field])
+    return joined
+
+
+@lru_cache(maxsize=64)
+def list_text_outputs(name: str) -> tuple[str, ...]:
+    """Return the outputs of the package's own module that are texts."""
+    outputs = [predictor.signature.output_fields.items() for predictor in MODULES[name].make().predictors()]
+    return tuple(field for fields in outputs for field, info in fields if info.annotation is str)
+
+
+TOOLS_AND_CODE = ("ReAct", "ReActV2", "CodeAct", "ProgramOfThought", "RLM")
+"""Modules of DSPy that read calls of tools, or code, out of answers."""
+
+
+def needs_dspys_format(module: dspy.Module) -> bool:
+    """Whether a module is asked in DSPy's own format: it uses tools or code, or a field holds what is no plain text,
+    such as an image."""
+    kinds = tuple(getattr(dspy, name) for name in TOOLS_AND_CODE if hasattr(dspy, name))
+    if any(isinstance(part, kinds) for _, part in module.named_sub_modules()):
+        return True
+    fields = [field for predictor in module.predictors() for field in predictor.signature.fields.values()]
+    return any(_holds_objects(field.annotation) for field in fields)
+
+
+def _holds_objects(annotation: Any) -> bool:
+    """Whether a type is, or has inside, one of DSPy's own types, or a dictionary."""
+    if isclass(annotation) and issubclass(annotation, dspy.Type | dict):
+        return True
+    return any(_holds_objects(part) for part in get_args(annotation))
