@@ -148,6 +148,7 @@ def make_session(config: Config, jobs: int, asks: bool = True) -> Session:
         examples=format_examples(Path(book.examples) if book.examples else None, played.hints.examples()),
         about=played.hints.about,
         benchmark="" if config.benchmark == DEFAULT else config.benchmark,
+        benchmark_name=config.benchmark,
         implied_templates=get_benchmark().action_templates["sso"],
         reflections=make_reflection_settings(config),
         stored=read_stored_reflections(config),

@@ -15,8 +15,7 @@ from typing import Any
 import dspy
 
 from rsso_dspy.environments import get_place_reader
-from rsso_dspy.environments.benchmark import list_benchmarks
-from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.errors import UsageError
 from rsso_dspy.memory import Memory
 from rsso_dspy.playing import get_playing
 from rsso_dspy.programs.methods import MODULES, Method, actor_signature, get_method, load_memory
@@ -42,8 +41,6 @@ class Agent(dspy.Module):
 
     def __init__(self, method_name: str = "rsso", benchmark: str | None = None):
         super().__init__()
-        if benchmark is not None and benchmark not in list_benchmarks():
-            raise UnknownName("benchmark", benchmark, list_benchmarks())
         self.benchmark = benchmark
         self.method: Method = get_method(method_name)
         self.actor: dspy.Module = dspy.Predict(actor_signature(self.method))
@@ -83,7 +80,7 @@ class Agent(dspy.Module):
 
     async def aforward(self, *args: Any, **named: Any) -> AgentPrediction:
         """As `forward`, in a thread of its own."""
-        prediction: AgentPrediction = await dspy.asyncify(self.forward)(*args, **named)
+        prediction: AgentPrediction = await dspy.asyncify(type(self).forward)(self, *args, **named)
         return prediction
 
     def _warn_of_unshown_demos(self) -> None:
@@ -132,11 +129,9 @@ class Agent(dspy.Module):
         return {memory.region: memory.learn(trajectory) for memory in learning}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, dspy.Module) and isinstance(self.__dict__.get(name), dspy.Module):
-            if name == "actor":
-                check_replacement(name, dspy.Predict(actor_signature(self.method)), value)
-            elif name in MODULES:
-                check_replacement(name, MODULES[name].make(), value)
+        is_replaced = isinstance(value, dspy.Module) and isinstance(self.__dict__.get(name), dspy.Module)
+        if is_replaced and name in ("actor", *MODULES):
+            check_replacement(name, self.method, value)
         super().__setattr__(name, value)
 
     @property

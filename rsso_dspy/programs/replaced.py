@@ -12,22 +12,37 @@ from typing import Any, get_args
 import dspy
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.programs.methods import MODULES
-from rsso_dspy.regions import ABOUT, EXAMPLES, NOTICE, POSSIBLE, PROGRESS, TEMPLATES
+from rsso_dspy.programs.methods import MODULES, Method, actor_signature, load_memory
+from rsso_dspy.regions import ABOUT, EXAMPLES, NOTICE, POSSIBLE, PROGRESS, REGIONS, TEMPLATES
 
-UNNEEDED = frozenset({ABOUT, TEMPLATES, EXAMPLES, NOTICE, PROGRESS, POSSIBLE, "thought", "mistakes"})
-"""Fields that a signature may lack: what is said of the world, of the last action and of what has been done, and the
-outputs that decide nothing. A field that a memory fills is none of them."""
+UNNEEDED = frozenset({ABOUT, TEMPLATES, EXAMPLES, NOTICE, PROGRESS, POSSIBLE})
+"""Inputs that an actor may lack: what is said of the world, of the last action and of what has been done."""
 
 
-def check_replacement(name: str, own: dspy.Module, module: dspy.Module) -> None:
-    """Raise `UsageError` if a module cannot stand in for the package's own: an input that it does not take would keep a
-    memory out of the prompt without a word."""
-    if missing := list_fields(own) - list_fields(module) - UNNEEDED:
+def check_replacement(name: str, method: Method, module: dspy.Module) -> None:
+    """Raise `UsageError` if a module cannot stand in for the one of this name: an input that it does not take would
+    keep a memory out of the prompt without a word."""
+    if missing := list_needed_fields(name, method) - list_fields(module):
         raise UsageError(
             f"this {type(module).__name__} cannot be the {name}: its signature lacks {', '.join(sorted(missing))}; add "
             "them to the signature, which may have more"
         )
+
+
+def list_needed_fields(name: str, method: Method) -> set[str]:
+    """Return the fields of a method's own module without those that it can do without: regions of the prompt that no
+    memory of the method fills, and outputs that decide nothing."""
+    if name != "actor":
+        return list_fields(MODULES[name].make()) - {"mistakes"}
+
+    fields = set(actor_signature(method).fields)
+    filled = {load_memory(memory).region for memory in method.memories}
+    for region in REGIONS.values():
+        if not region.required and region.name not in filled:
+            fields.discard(region.name)
+    if "skills" not in filled:
+        fields.discard("subgoal")
+    return fields - {"thought"}
 
 
 def list_fields(module: dspy.Module) -> set[str]:
@@ -41,7 +56,7 @@ def select_inputs(name: str, module: dspy.Module, inputs: Mapping[str, Any]) -> 
     if name != "actor" or not unneeded:
         return inputs
     taken = {field for predictor in module.predictors() for field in predictor.signature.input_fields}
-    taken.update(signature(module.forward).parameters)
+    taken.update(signature(type(module).forward).parameters)
     return {field: value for field, value in inputs.items() if field not in unneeded or field in taken}
 
 

@@ -11,7 +11,6 @@ import dspy
 import numpy as np
 
 from rsso_dspy.environments import ActionChoice, Environments, Interface, Layout, Transition
-from rsso_dspy.environments.benchmark import DEFAULT
 from rsso_dspy.errors import UsageError
 from rsso_dspy.loops import find_loop, is_repeated, name_place
 from rsso_dspy.playing import get_playing, playing
@@ -134,6 +133,7 @@ class Runtime:
     stored: "Sequence[Reflection] | None" = None  # reflections of an earlier run, which retrieval searches
     about: str = ""  # what actors are told of the environment
     benchmark: str = ""  # its name, as predictions report it; empty for the default benchmark
+    benchmark_name: str = ""  # its name in any case
     implied_templates: str | None = None  # action templates that records leave out; with None, they leave out all
     spend: Spend = lambda _role, _usage: None  # told every answer's usage, from any thread
     recall: Spend = lambda _role, _usage: None  # likewise of answers that the log held
@@ -170,10 +170,9 @@ class Runtime:
 
     def check_benchmark(self, expected: str | None) -> None:
         """Raise `UsageError` where another benchmark than this runtime's is expected."""
-        played = self.benchmark or DEFAULT
-        if expected not in (None, played):
+        if expected not in (None, self.benchmark_name):
             raise UsageError(
-                f"this agent is for {expected}, and the session is of {played}: call it inside "
+                f"this agent is for {expected}, and the session is of {self.benchmark_name}: call it inside "
                 f'`with rsso_dspy.session(benchmark="{expected}"): ...`'
             )
 

@@ -314,7 +314,8 @@ def find_callers_trace() -> list[TraceEntry] | None:
 def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy.Module) -> list[TraceEntry]:
     """Return the calls in order, with the inputs that were in the prompt, but of the actor's only those of steps that
     changed the score, were not understood, repeated an action with the same result, or were the last, and answers
-    without an action. An unparsable answer leaves no call."""
+    without an action. Calls of an actor that asks several times a step go with the one that answers with the action. An
+    unparsable answer leaves no call."""
     acting = {id(predictor) for predictor in actor.predictors()}
     steps = [step for step in trajectory.steps if not step.malformed]
     did = [(step.action, step.state.observation) for step in steps]
@@ -322,14 +323,26 @@ def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy
         bool(step.reward) or not step.understood or did[place] in did[:place] or step is steps[-1]
         for place, step in enumerate(steps)
     )
-    kept = []
+    kept: list[TraceEntry] = []
+    leading: list[TraceEntry] = []  # calls of the actor ahead of the one that answers with the action
     for predictor, inputs, outputs in calls:
+        entry = (predictor, shorten_inputs(inputs), outputs)
+        if id(predictor) in acting and "action" not in predictor.signature.output_fields:
+            leading.append(entry)
+            continue
         has_action = first_line(outputs.get("action"))
         if id(predictor) in acting and has_action and not next(worth, True):
+            leading = []
             continue
-        told = {name: value for name, value in inputs.items() if value}
-        for name, value in told.items():
-            if isinstance(value, dspy.History):
-                told[name] = dspy.History(messages=value.messages[-TURNS_KEPT:])
-        kept.append((predictor, told, outputs))
-    return kept
+        kept += [*leading, entry]
+        leading = []
+    return kept + leading
+
+
+def shorten_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs that were in the prompt, of a history the last turns."""
+    shown = {name: value for name, value in inputs.items() if value}
+    for name, value in shown.items():
+        if isinstance(value, dspy.History):
+            shown[name] = dspy.History(messages=value.messages[-TURNS_KEPT:])
+    return shown
