@@ -17,7 +17,6 @@ import dspy
 from rsso_dspy.environments import get_place_reader
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory import Memory
-from rsso_dspy.playing import get_playing
 from rsso_dspy.programs.methods import MODULES, Method, actor_signature, get_method, load_memory
 from rsso_dspy.programs.prediction import AgentPrediction
 from rsso_dspy.programs.replaced import check_replacement
@@ -94,11 +93,11 @@ class Agent(dspy.Module):
 
     def get_lm(self) -> dspy.BaseLM | None:
         """The model that all predictors have of their own; without one the user's, otherwise the session's actor's."""
-        own: dspy.BaseLM | None = super().get_lm()
-        if own is not None or (users := find_users_lm()) is not None:
-            return own or users
-        runtime = get_playing().runtime
-        return None if runtime is None else runtime.lm("actor", 0)
+        own: dspy.BaseLM | None = super().get_lm() or find_users_lm()
+        if own is not None:
+            return own
+        with Runtime.get_current(self.benchmark) as runtime:
+            return runtime.lm("actor", 0)
 
     def play(self, trial: TrialRun) -> Trajectory:
         """One trial: reset, then act until the environment or the protocol ends it (rSSO, Algorithm 1)."""

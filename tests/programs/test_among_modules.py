@@ -1,6 +1,7 @@
 """An agent among the modules of a DSPy user: it plays wherever a module may stand, and theirs work as without it."""
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import dspy
 import pytest
 from dspy.lm15 import Request, StreamDeltaEvent, StreamEndEvent, StreamStartEvent, TextDelta, Usage
+from dspy.primitives.code_interpreter import FinalOutput
 from dspy.utils.callback import BaseCallback
 
 import rsso_dspy
@@ -24,6 +26,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.sessions import Session, choose_config, make_session
 from rsso_dspy.signatures.actor import FlatActor, SkillActor
 from rsso_dspy.signatures.memory_writers import Reflect
+from tests.docs.blocks import follow, page
 from tests.live import Engine, model, says
 
 SETTINGS = ("benchmark=babyai", "embedder.model=hash", "protocol.steps=3", "protocol.trials=1")
@@ -31,33 +34,26 @@ VARIANT = "GoToRedBallGrey::62"
 OTHER = "GoToRedBall::163"
 ACTION = "go to grey ball 2"
 
-MARKED = {  # answers in DSPy's own format, by the output that is asked for first
-    "next_thought": {"next_thought": "Done.", "next_tool_name": "finish", "next_tool_args": "{}"},
-    "reasoning": {
-        "reasoning": "As planned.",
-        "answer": "blue",
-        "action": ACTION,
-        "mistakes": "None.",
-        "plan": "Go right.",
-    },
-    "answer": {"answer": "blue"},
-    "thought": {"thought": "As planned.", "subgoal": "none", "action": ACTION},
-    "action": {"action": ACTION},
-    "mistakes": {"mistakes": "Walked in circles.", "plan": "Go right."},
-    "discussion": {"discussion": "Nothing.", "advice": '{"actor": "Go on.", "self": "Go on."}'},
-    "rationale": {"rationale": "Both say so.", "answer": "blue"},
+ANSWERS = {  # by output field; any other is answered with a word
+    "next_tool_name": "finish",
+    "next_tool_args": "{}",
+    "answer": "blue",
+    "action": ACTION,
+    "subgoal": "none",
+    "plan": "Go right.",
+    "advice": '{"actor": "Go on.", "self": "Go on."}',
+    "generated_code": "```python\nfinal_answer(answer)\n```",
+    "finished": "True",
 }
 SHORT = {"action": says(thought="As planned.", action=ACTION), "plan": says(mistakes="Circles.", plan="Go right.")}
 
 
 def answer_any(prompt: str) -> str:
     """Answers any module: in DSPy's format where the prompt asks for its marks, and in the short form otherwise."""
-    asked = prompt.rpartition("starting with the field")[2]
-    for name, fields in MARKED.items():
-        if f"[[ ## {name} ## ]]" in asked.partition(",")[0]:
-            shown = "\n\n".join(f"[[ ## {field} ## ]]\n{text}" for field, text in fields.items())
-            return f"{shown}\n\n[[ ## completed ## ]]"
-    return SHORT["plan" if "Mistakes:" in prompt else "action"]
+    asked = re.findall(r"\[\[ ## (\w+) ## ]]", prompt.rpartition("starting with the field")[2])
+    if not asked:
+        return SHORT["plan" if "Mistakes:" in prompt else "action"]
+    return "\n\n".join(f"[[ ## {name} ## ]]\n{ANSWERS.get(name, 'Something.')}" for name in asked)
 
 
 class StreamingEngine(Engine):
@@ -128,8 +124,70 @@ class FewFields(dspy.Signature):
 # Uses: a name, and what is done in a session of BabyAI where DSPy is set to a model; each returns whether it worked.
 
 
+class Awaiting(Advised):
+    async def aforward(self, variant: str) -> dspy.Prediction:
+        played = await self.agent.acall(variant=variant)
+        return dspy.Prediction(trials=played.trials)
+
+
+def use_refine() -> bool:
+    engine = Engine(answer_any)
+    with dspy.context(lm=model(engine)):
+        played = play(dspy.Refine(Agent("react"), N=2, reward_fn=reward, threshold=1.0))
+    hinted = [prompt for prompt in engine.prompts if "[[ ## hint_ ## ]]\nGo on." in prompt]
+    return acts(played) and len(hinted) == 3
+
+
+def use_inspect_history() -> bool:
+    from contextlib import redirect_stdout
+    from io import StringIO
+
+    shown = StringIO()
+    play()
+    with redirect_stdout(shown):
+        dspy.inspect_history(n=1)
+    return f"Action: {ACTION}" in shown.getvalue()
+
+
 def use_react() -> bool:
     return dspy.ReAct("question -> answer", tools=[look_up])(question="?").answer == "blue"
+
+
+class Interpreter:
+    """Runs no code: whatever it is given ends with an answer."""
+
+    def __init__(self) -> None:
+        self.tools: dict[str, Any] = {}
+        self.ran: list[str] = []
+
+    def start(self) -> None:
+        pass
+
+    def shutdown(self) -> None:
+        pass
+
+    def execute(self, code: str, variables: Any = None) -> Any:  # noqa: ARG002
+        self.ran.append(code)
+        return FinalOutput({"answer": "blue"})
+
+
+def use_program_of_thought() -> bool:
+    interpreter = Interpreter()
+    module = dspy.ProgramOfThought("question -> answer", interpreter_factory=lambda: interpreter)
+    return module(question="?").answer == "blue" and interpreter.ran == ["final_answer(answer)"]
+
+
+def use_code_act() -> bool:
+    interpreter = Interpreter()
+    module = dspy.CodeAct("question -> answer", tools=[look_up], interpreter_factory=lambda: interpreter)
+    return module(question="?").answer == "blue" and interpreter.ran[-1] == "final_answer(answer)"
+
+
+def use_mipro() -> bool:
+    pytest.importorskip("optuna")
+    optimizer = dspy.MIPROv2(metric=metric, auto=None, num_candidates=2, num_threads=1, init_temperature=0.5)
+    sizes = {"num_trials": 1, "max_bootstrapped_demos": 1, "max_labeled_demos": 0, "minibatch": False}
+    return acts(play(optimizer.compile(Agent("react"), trainset=examples(), valset=examples(1), **sizes)))
 
 
 def use_image() -> bool:
@@ -259,10 +317,12 @@ def acts(prediction: Any) -> bool:
 
 USES: dict[str, Callable[[], bool]] = {
     "Predict": lambda: dspy.Predict("question -> answer")(question="?").answer == "blue",
-    "ChainOfThought": lambda: dspy.ChainOfThought("question -> answer")(question="?").reasoning == "As planned.",
+    "ChainOfThought": lambda: dspy.ChainOfThought("question -> answer")(question="?").reasoning == "Something.",
     "ReAct": use_react,
+    "ProgramOfThought": use_program_of_thought,
+    "CodeAct": use_code_act,
     "an image": use_image,
-    "Refine": lambda: acts(play(dspy.Refine(Agent("react"), N=2, reward_fn=reward, threshold=1.0))),
+    "Refine": use_refine,
     "BestOfN": lambda: acts(play(dspy.BestOfN(Agent("react"), N=2, reward_fn=reward, threshold=1.0))),
     "Parallel": use_parallel,
     "MultiChainComparison": use_comparison,
@@ -273,6 +333,7 @@ USES: dict[str, Callable[[], bool]] = {
     "LabeledFewShot": use_labeled,
     "KNNFewShot": use_knn,
     "COPRO": use_copro,
+    "MIPROv2": use_mipro,
     "GEPA": use_gepa,
     "SIMBA": use_simba,
     "a module of one's own": lambda: acts(play(Advised())),
@@ -284,7 +345,8 @@ USES: dict[str, Callable[[], bool]] = {
     "callbacks": use_callbacks,
     "streamify": use_streamify,
     "acall": lambda: acts(asyncio.run(Agent("react").acall(variant=VARIANT))),
-    "acall of a module": lambda: acts(asyncio.run(dspy.asyncify(Advised())(variant=VARIANT))),
+    "acall of a module": lambda: acts(asyncio.run(Awaiting().acall(variant=VARIANT))),
+    "inspect_history": use_inspect_history,
     "asyncify": lambda: acts(asyncio.run(dspy.asyncify(Agent("react"))(variant=VARIANT))),
     "context(lm=...)": use_context_model,
     "set_lm of one predictor": use_model_of_one_predictor,
@@ -294,9 +356,11 @@ USES: dict[str, Callable[[], bool]] = {
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("use", USES)
-def test_dspys_modules_and_tools_work_in_a_session(babyai, use):
-    with babyai.activate_for_user(), dspy.context(lm=user_lm(), trace=[]):
+def test_dspys_modules_and_tools_work_in_a_session(babyai, use, capsys, caplog):
+    with babyai.activate_for_user(), dspy.context(lm=user_lm()):
         assert USES[use]()
+    assert "failed" not in capsys.readouterr().out, "Refine and BestOfN print why an attempt failed"
+    assert not [record.message for record in caplog.records if record.levelname == "ERROR"]
 
 
 SETTINGS_OF_A_USER = ("adapter", "trace", "lm", "callbacks", "disable_history", "send_stream", "usage_tracker")
@@ -353,10 +417,7 @@ def default_sessions(monkeypatch, tmp_path) -> Iterator[list[Session]]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_outside_of_a_session_the_default_one_is_of_the_agents_benchmark(default_sessions, way):
-    agent = Agent("react", benchmark="babyai")
-    if way == "BestOfN":  # it wants a model before the agent is called
-        agent.set_lm(user_lm())
-    played = call_alone(partial(WAYS[way], agent))
+    played = call_alone(partial(WAYS[way], Agent("react", benchmark="babyai")))
     assert len(played.trials[0].trajectory.steps) == 3
     (live,) = default_sessions
     assert live.config.benchmark == "babyai"
@@ -543,6 +604,23 @@ def test_a_plan_that_is_a_list_is_shown_as_lines(babyai, reflector):
         _, trial = agent(variant=VARIANT).trials
     assert "Go right.\n" in trial.shown["plans_from_past_attempts"]
     assert "['" not in trial.shown["plans_from_past_attempts"]
+
+
+# The page
+
+
+@pytest.mark.usefixtures("default_sessions")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_page_on_modules_works_as_it_stands(monkeypatch, capsys):
+    lm = user_lm()
+    lm.model = "mine/model"
+    monkeypatch.setattr(dspy, "LM", lambda _: lm)
+    try:
+        Context().run(
+            follow, page("MODULES.md"), pytest.fail, capsys, lambda text: f'{text}[embedder]\nmodel = "hash"\n'
+        )
+    finally:
+        dspy.configure(lm=None)
 
 
 # Names
