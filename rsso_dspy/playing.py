@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import dspy
+from dspy.dsp.utils.settings import thread_local_overrides
+from dspy.dsp.utils.utils import dotdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,11 @@ def get_playing() -> Playing:
 
 @contextmanager
 def playing(**changes: Any) -> Iterator[None]:
-    """Change these fields inside the block, in this thread."""
-    with dspy.context(rsso=replace(get_playing(), **changes)):
+    """Change these fields inside the block, in this thread. Every other setting stays as it is, and what is configured
+    inside the block counts, which `dspy.context` would hide: it repeats all settings."""
+    changed = {**thread_local_overrides.get(), "rsso": replace(get_playing(), **changes)}
+    token = thread_local_overrides.set(dotdict(changed))
+    try:
         yield
+    finally:
+        thread_local_overrides.reset(token)

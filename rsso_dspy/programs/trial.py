@@ -12,7 +12,7 @@ from dspy.utils.exceptions import LMError
 from rsso_dspy.environments import Environment, Transition, choose_interface, find_free_form, list_verbs
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped
 from rsso_dspy.memory import Memory, Recall
-from rsso_dspy.playing import playing
+from rsso_dspy.playing import get_playing, playing
 from rsso_dspy.programs.methods import Scaffold, changes_each_step
 from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line, read_answer
 from rsso_dspy.programs.runtime import TrialRules
@@ -54,13 +54,14 @@ class TrialRun:
         recorded as an error, which is not a score."""
         told: dict[str, Any] = {}
         outer = find_callers_trace()  # a trial that fails adds nothing to it
+        is_traced = outer is not None or not get_playing().session_models_only  # modules such as dspy.Refine need one
         for self.ledger.attempt in (0, 1):
             self.ledger.step, self.shown, self.offers_subgoals = 0, {}, False
             trajectory: Trajectory | None = None
             calls: list[TraceEntry] = []
             try:
                 with (
-                    dspy.context(trace=calls),  # also where nobody reads it: modules such as dspy.Refine need one
+                    dspy.context(trace=calls if is_traced else None),
                     self.roles.runtime.environments.lease() as environment,
                 ):
                     self.budget = self.roles.runtime.budget(self.variant)

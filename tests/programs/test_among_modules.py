@@ -372,6 +372,21 @@ def test_a_session_leaves_dspys_settings_as_they_are(babyai):
         assert all(dspy.settings.get(name) is value for name, value in before.items())
 
 
+def test_what_is_configured_in_a_session_counts_there(babyai):
+    lm, adapter = user_lm(), dspy.ChatAdapter()
+    with babyai.activate_for_user():
+        dspy.configure(lm=lm, adapter=adapter)
+        try:
+            said = dspy.Predict("question -> answer")(question="?").answer
+            played = play()
+        finally:
+            dspy.configure(lm=None, adapter=None)
+    assert said == "blue"
+    assert acts(played)
+    asked = [call["messages"][-1]["content"] for call in lm.history]
+    assert ["[[ ## action ## ]]" in text for text in asked] == [False, True, True, True]
+
+
 # Where it is called: in a session, in one without a model of the user's, and outside of any.
 
 WAYS: dict[str, Callable[[dspy.Module], Any]] = {
@@ -379,15 +394,16 @@ WAYS: dict[str, Callable[[dspy.Module], Any]] = {
     "acall": lambda agent: asyncio.run(agent.acall(variant=VARIANT)),
     "asyncify": lambda agent: asyncio.run(dspy.asyncify(agent)(variant=VARIANT)),
     "streamify": lambda agent: asyncio.run(collect(agent))[-1],
+    "streamify, awaited": lambda agent: asyncio.run(collect(agent, is_async_program=True))[-1],
     "BestOfN": lambda agent: play(dspy.BestOfN(agent, N=1, reward_fn=reward, threshold=1.0)),
     "deepcopy": lambda agent: play(agent.deepcopy()),
 }
 
 
-async def collect(program: dspy.Module, listener: Any = None) -> list[Any]:
+async def collect(program: dspy.Module, listener: Any = None, **options: Any) -> list[Any]:
     """What a program streams on the variant."""
-    listeners = [listener] if listener else None
-    streamed = dspy.streamify(program, stream_listeners=listeners, include_final_prediction_in_output_stream=True)
+    options["include_final_prediction_in_output_stream"] = True
+    streamed = dspy.streamify(program, stream_listeners=[listener] if listener else None, **options)
     return [chunk async for chunk in streamed(variant=VARIANT)]
 
 
@@ -529,10 +545,12 @@ ACTORS: dict[str, Callable[[], dspy.Module]] = {
     "ChainOfThought of few fields": lambda: dspy.ChainOfThought(FewFields),
     "ReAct": lambda: dspy.ReAct(FewFields, tools=[look_up]),
     "Refine": lambda: dspy.Refine(dspy.Predict(FewFields), N=2, reward_fn=reward_any, threshold=1.0),
+    "ProgramOfThought": lambda: dspy.ProgramOfThought(FewFields, interpreter_factory=Interpreter),
     "a module": Bare,
 }
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("actor", ACTORS)
 def test_another_actor_plays_and_is_shown_what_it_did(babyai, actor, caplog):
     agent, engine = Agent("react"), Engine(answer_any)
