@@ -13,7 +13,7 @@ import dspy
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.programs.methods import MODULES, Method, actor_signature, load_memory
-from rsso_dspy.regions import ABOUT, EXAMPLES, NOTICE, POSSIBLE, PROGRESS, REGIONS, TEMPLATES
+from rsso_dspy.regions import ABOUT, EXAMPLES, NOTICE, POSSIBLE, PROGRESS, REGIONS, TEMPLATES, list_items
 
 UNNEEDED = frozenset({ABOUT, TEMPLATES, EXAMPLES, NOTICE, PROGRESS, POSSIBLE})
 """Inputs that an actor may lack: what is said of the world, of the last action and of what has been done."""
@@ -51,13 +51,28 @@ def list_fields(module: dspy.Module) -> set[str]:
 
 
 def select_inputs(name: str, module: dspy.Module, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the inputs that a module takes. Of the package's own modules these are all."""
-    unneeded = UNNEEDED.intersection(inputs)
-    if name != "actor" or not unneeded:
+    """Return the inputs of a module in the form that its signature has: an actor may lack some, have a list as one
+    text, and give no default to a region that is empty now."""
+    if name != "actor":
         return inputs
-    taken = {field for predictor in module.predictors() for field in predictor.signature.input_fields}
-    taken.update(signature(type(module).forward).parameters)
-    return {field: value for field, value in inputs.items() if field not in unneeded or field in taken}
+
+    kinds: dict[str, Any] = {}
+    for predictor in module.predictors():
+        for field, info in predictor.signature.input_fields.items():
+            kinds[field] = info.annotation
+    named = signature(type(module).forward).parameters
+
+    selected: dict[str, Any] = {}
+    for field, value in inputs.items():
+        if field in UNNEEDED and field not in kinds and field not in named:
+            continue
+        is_one_text = isinstance(value, list) and kinds.get(field) is str
+        selected[field] = list_items(value) if is_one_text else value
+
+    for field, kind in kinds.items():
+        if field in REGIONS and not REGIONS[field].required:
+            selected.setdefault(field, "" if kind is str else REGIONS[field].kind())
+    return selected
 
 
 def join_listed_texts(name: str, answer: Any) -> Any:
@@ -87,11 +102,15 @@ TOOLS_AND_CODE = ("ReAct", "ReActV2", "CodeAct", "ProgramOfThought", "RLM")
 def needs_dspys_format(module: dspy.Module) -> bool:
     """Whether a module is asked in DSPy's own format: it uses tools or code, or a field holds what is no plain text,
     such as an image."""
-    kinds = tuple(getattr(dspy, name) for name in TOOLS_AND_CODE if hasattr(dspy, name))
-    if any(isinstance(part, kinds) for _, part in module.named_sub_modules()):
-        return True
-    fields = [field for predictor in module.predictors() for field in predictor.signature.fields.values()]
-    return any(_holds_objects(field.annotation) for field in fields)
+    for _, part in module.named_sub_modules():
+        for kind in type(part).__mro__:
+            if kind.__name__ in TOOLS_AND_CODE and kind.__module__.startswith("dspy."):
+                return True
+    for predictor in module.predictors():
+        for field in predictor.signature.fields.values():
+            if _holds_objects(field.annotation):
+                return True
+    return False
 
 
 def _holds_objects(annotation: Any) -> bool:

@@ -598,6 +598,25 @@ def test_an_actor_without_a_region_of_its_memories_is_refused(method, signature,
         agent.actor = dspy.Predict(signature)
 
 
+@pytest.mark.parametrize(("kind", "shown"), [(list[str], "["), (str, "-")])
+def test_an_actor_is_given_a_region_in_the_form_of_its_signature_also_an_empty_one(babyai, kind, shown, caplog):
+    agent = Agent("reflexion")
+    agent.actor = dspy.Predict(FewFields.prepend("plans_from_past_attempts", dspy.InputField(), kind))
+    rules = replace(babyai.runtime.rules, trials=2, stop_on_success=False)
+    given = []
+    with (
+        babyai.activate_for_user(),
+        replace(babyai.runtime, rules=rules).activate(),
+        dspy.context(lm=user_lm(), trace=given),
+    ):
+        agent(variant=VARIANT)
+    assert "input fields" not in caplog.text
+    plans = [inputs["plans_from_past_attempts"] for _, inputs, _ in given if "plans_from_past_attempts" in inputs]
+    assert plans
+    assert all(isinstance(plan, str) is (kind is str) for plan in plans)
+    assert all("Go right." in str(plan) and str(plan).startswith(shown) for plan in plans)
+
+
 ListedPlan = Reflect.with_updated_fields("plan", type_=list[str])
 REFLECTORS: dict[str, Callable[[], dspy.Module]] = {
     "Predict": lambda: dspy.Predict(ListedPlan),
