@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from rsso_dspy.api import RunResult as RunResult
     from rsso_dspy.api import open_run as open_run
     from rsso_dspy.api import run as run
+    from rsso_dspy.optimize.calibration import testset as testset
     from rsso_dspy.optimize.calibration import trainset as trainset
     from rsso_dspy.optimize.calibration import valset as valset
     from rsso_dspy.optimize.compile import compile as compile
@@ -32,6 +33,7 @@ _PUBLIC = {
     "open_run": "rsso_dspy.api",
     "run": "rsso_dspy.api",
     "session": "rsso_dspy.sessions",
+    "testset": "rsso_dspy.optimize.calibration",
     "trainset": "rsso_dspy.optimize.calibration",
     "valset": "rsso_dspy.optimize.calibration",
 }
@@ -46,3 +48,7 @@ def __getattr__(name: str):  # type: ignore[no-untyped-def]
             import_module(_PUBLIC["session"])  # an agent opens it if no session is open
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'rsso_dspy' has no attribute {name!r}; it offers {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

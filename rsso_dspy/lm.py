@@ -723,10 +723,20 @@ class Listening(WrappedAdapter):
     """An adapter that lets a logged copy of the model answer that DSPy has chosen."""
 
     def __call__(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> Any:
-        return make_encodable(self.adapter(make_logged(lm), *asked, **named))
+        with dspy.context(send_stream=choose_stream(lm)):
+            return make_encodable(self.adapter(make_logged(lm), *asked, **named))
 
     async def acall(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> Any:
-        return make_encodable(await self.adapter.acall(make_logged(lm), *asked, **named))
+        with dspy.context(send_stream=choose_stream(lm)):
+            return make_encodable(await self.adapter.acall(make_logged(lm), *asked, **named))
+
+
+def choose_stream(lm: dspy.BaseLM) -> Any:
+    """Return the stream that is open for chunks of answers; None if the model's engine, as that of the offline player,
+    gives whole answers alone, for which DSPy would raise an error."""
+    engine = getattr(lm, "engine", None)
+    gives_chunks = engine is None or isinstance(engine, str) or hasattr(engine, "stream")
+    return dspy.settings.send_stream if gives_chunks else None
 
 
 def _drop_overlong_texts(answer: Any) -> tuple[Any, bool]:

@@ -10,11 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import dspy
+from dspy.dsp.utils.settings import thread_local_overrides
+from dspy.dsp.utils.utils import dotdict
 
 
 @dataclass(frozen=True, slots=True)
 class Playing:
     runtime: Any = None  # the `Runtime` that programs play with; None outside of a session
+    session: Any = None  # the `Session` that a user opened, or the default one
     session_models_only: bool = False  # ignores a model that the user set in DSPy, as runs and compiles do
     calls: Any = None  # the log of the unit that is played, `CallLines`; None where there is none
     ledger: Any = None  # books what the current call costs: a `TrialLedger`
@@ -37,6 +40,11 @@ def get_playing() -> Playing:
 
 @contextmanager
 def playing(**changes: Any) -> Iterator[None]:
-    """Change these fields inside the block, in this thread."""
-    with dspy.context(rsso=replace(get_playing(), **changes)):
+    """Change these fields inside the block, in this thread. Every other setting stays as it is, and what is configured
+    inside the block counts, which `dspy.context` would hide: it repeats all settings."""
+    changed = {**thread_local_overrides.get(), "rsso": replace(get_playing(), **changes)}
+    token = thread_local_overrides.set(dotdict(changed))
+    try:
         yield
+    finally:
+        thread_local_overrides.reset(token)

@@ -16,7 +16,7 @@ from typing import cast
 import dspy
 
 from rsso_dspy.calls import read_replayed_protocol
-from rsso_dspy.config import EMBEDDED, BackendConfig, Config, load_config
+from rsso_dspy.config import EMBEDDED, BackendConfig, Config, load_config, validate_config
 from rsso_dspy.embed import Embedder
 from rsso_dspy.environments import Environment
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
@@ -27,11 +27,10 @@ from rsso_dspy.experience import read_stored_reflections
 from rsso_dspy.lm import Backend, Listening
 from rsso_dspy.memory.contenders import EntrySettings
 from rsso_dspy.memory.formats import format_examples
-from rsso_dspy.playing import playing
+from rsso_dspy.playing import get_playing, playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.roles import find_users_lm
 from rsso_dspy.programs.runtime import Runtime, set_default_session
-from rsso_dspy.programs.trial import find_callers_trace
 from rsso_dspy.protocol import (
     NamedProtocol,
     apply_decoding,
@@ -64,9 +63,9 @@ class Session:
 
     @contextmanager
     def activate_for_user(self) -> Iterator[Runtime]:
-        """Activate the runtime for a user's own calls: DSPy's model, adapter, trace and history are the user's."""
-        adapter = Listening(dspy.settings.adapter or self.backend.adapter)
-        with dspy.context(trace=find_callers_trace(), adapter=adapter), self.runtime.activate() as runtime:
+        """Activate the runtime for a user's own calls. DSPy's settings stay the user's: only the predictors of an agent
+        are asked in the backend's format, where the user has set no adapter, and only their calls are logged."""
+        with playing(session=self), self.runtime.activate() as runtime:
             yield runtime
 
     def check_models(self, agents: Iterable[Agent] = ()) -> None:
@@ -83,18 +82,36 @@ class Session:
 
 
 @contextmanager
-def session(config: Config | None = None, jobs: int = 1, asks: bool = True) -> Iterator[Session]:
+def session(
+    config: Config | None = None, jobs: int = 1, asks: bool = True, benchmark: str | None = None
+) -> Iterator[Session]:
     """Open a session and activate it in this thread; its simulators, `jobs` at most, end with the block. A model set by
     `dspy.configure(lm=...)` answers in every role, and the configuration may name no other. Without `asks`, no model is
-    asked, so keys may be missing."""
+    asked, so keys may be missing. `benchmark` goes before the one in `rsso.toml`; raises `UsageError` if `config` names
+    another."""
     if jobs < 1:
         raise UsageError(f"{jobs} jobs play nothing; give at least 1")
-    live = make_session(config or load_config(), jobs, asks)
+    live = make_session(choose_config(config, benchmark), jobs, asks)
     try:
         with live.activate_for_user():
             yield live
     finally:
         live.runtime.environments.close()
+
+
+def choose_config(config: Config | None = None, benchmark: str | None = None) -> Config:
+    """Return a configuration, that of `rsso.toml` where none is given, with this benchmark. Raises `UsageError` if the
+    given one names another."""
+    if config is None:
+        return load_config(overrides=[] if benchmark is None else [f"benchmark={benchmark}"])
+    if benchmark in (None, config.benchmark):
+        return config
+    if "benchmark" in config.model_fields_set:
+        raise UsageError(
+            f"two benchmarks are named: benchmark={benchmark!r}, and the configuration is of {config.benchmark}. "
+            "Drop one of them"
+        )
+    return validate_config({**config.model_dump(exclude_unset=True), "benchmark": benchmark})
 
 
 def make_session(config: Config, jobs: int, asks: bool = True) -> Session:
@@ -124,12 +141,14 @@ def make_session(config: Config, jobs: int, asks: bool = True) -> Session:
         variant=lambda key: played.simplify(played.tasks.parse(key), config.simplification),
         budget=lambda chosen: protocol.find_budget(chosen, played),
         lm=backend.lm,
+        listen=lambda adapter: Listening(adapter or backend.adapter),
         embed=embedder,
         rules=protocol.rules,
         constitution=protocol.constitution,
         examples=format_examples(Path(book.examples) if book.examples else None, played.hints.examples()),
         about=played.hints.about,
         benchmark="" if config.benchmark == DEFAULT else config.benchmark,
+        benchmark_name=config.benchmark,
         implied_templates=get_benchmark().action_templates["sso"],
         reflections=make_reflection_settings(config),
         stored=read_stored_reflections(config),
@@ -163,12 +182,13 @@ _opening = threading.Lock()
 
 
 @contextmanager
-def open_default_session() -> Iterator[Runtime]:
-    """Activate the default session, which starts with the first call and ends with the process."""
+def open_default_session(benchmark: str | None = None) -> Iterator[Runtime]:
+    """Activate the default session, which starts with the first call and ends with the process. `benchmark` counts in
+    the first call."""
     with _opening:
         if not _default:
             with playing(session_models_only=True):
-                _default.append(make_session(load_config(), os.cpu_count() or 1))
+                _default.append(make_session(choose_config(benchmark=benchmark), os.cpu_count() or 1))
             atexit.register(_default[0].runtime.environments.close)
     if (users_lm := find_users_lm()) is not None:
         name_users_lm(_default[0].config, users_lm)  # raises if the configuration names another
@@ -177,3 +197,14 @@ def open_default_session() -> Iterator[Runtime]:
 
 
 set_default_session(open_default_session)
+
+
+@contextmanager
+def find_session(benchmark: str | None = None) -> Iterator[Session]:
+    """Yield the session that is open here, or the default one, of this benchmark if the call is the first."""
+    live: Session | None = get_playing().session
+    if live is not None:
+        yield live
+        return
+    with open_default_session(benchmark):
+        yield _default[0]

@@ -61,6 +61,7 @@ ALLOWED = {
     "runs": RUNS | {"pricing", "ray"},
     "optimize": RUNS | {"adapter", "pricing", "regions", "runs", "signatures"},
     "api": RUNS | {"optimize", "pricing", "report", "runs"},
+    "__main__": {"cli"},
     "cli": RUNS | {"api", "optimize", "pricing", "regions", "report", "runs"},
 }
 """Room to the rooms that it may import. A room that imports another stands below nothing that imports it."""

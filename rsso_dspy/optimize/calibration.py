@@ -18,6 +18,7 @@ from rsso_dspy.bounds import MOST_PER_TASK, shorten_text
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.environments.splits import SAMPLE_SIZE
 from rsso_dspy.errors import SplitError, UsageError
+from rsso_dspy.plan import choose_variants
 from rsso_dspy.records import Variant
 
 PARTS = ("train", "val", "confirm")
@@ -136,6 +137,12 @@ def trainset(
 ) -> list[dspy.Example]:
     """Variants to learn from, for any optimizer: ``optimizer.compile(Agent("rsso"), trainset=trainset())``."""
     return build_examples(draw_calibration(calib, tasks, seed, of=get_benchmark(benchmark)).train)
+
+
+def testset(benchmark: str = DEFAULT, per_task: int = 1, tasks: Sequence[str] | None = None) -> list[dspy.Example]:  # noqa: PT028
+    """Held-out variants to report a score of, none of which is in any `trainset` or `valset`: the first `per_task` of
+    each task (default: all tasks) that `rsso_dspy.run` plays too. Raises `UnknownName` for a task."""
+    return build_examples(choose_variants(tasks, (), per_task, of=get_benchmark(benchmark)))
 
 
 def valset(

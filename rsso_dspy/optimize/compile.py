@@ -45,7 +45,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import ROLE_OF, Method
 from rsso_dspy.protocol import NamedProtocol, make_run_identity, resolve_protocol
 from rsso_dspy.records import Variant
-from rsso_dspy.sessions import Session
+from rsso_dspy.sessions import Session, find_session
 from rsso_dspy.store.guards import CompileEnvironment
 from rsso_dspy.store.run_folder import Arm, Unit, describe_difference
 
@@ -211,7 +211,7 @@ ENDED = {
 
 def compile(
     agent: Agent,
-    live: Session,
+    live: Session | None = None,
     calib: str = "1-per-task",
     tasks: Sequence[str] | None = None,
     optimizer: str | None = None,
@@ -223,15 +223,23 @@ def compile(
     **options: Any,
 ) -> "CompiledAgent":
     """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with the configuration and
-    the simulators of the session. `teacher` is "gold" or a backend, `candidates` a file of instructions to try;
-    `options` are trials and steps. Prints the verdict; the program is as it was given unless it is confirmed."""
+    the simulators of the session: the open one, or the default one, where none is given. `teacher` is "gold" or a
+    backend, `candidates` a file of instructions to try; `options` are trials and steps. Prints the verdict; the program
+    is as it was given unless it is confirmed."""
+    if live is None:
+        with find_session(agent.benchmark) as session:
+            return compile(
+                agent, session, calib, tasks, optimizer, max_rollouts, max_cost, seeds, teacher, candidates, **options
+            )
     config = live.config
+    live.runtime.check_benchmark(agent.benchmark)
     calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data)
     by = choose_teacher(teacher, config) if teacher else None
     proposing = read_candidates(candidates, agent, optimizer) if candidates else optimizer
     asked = (proposing, CompileOptions(**options), max_rollouts, max_cost, config.seed, seeds, by)
     wanted = build_request(agent.method, live.protocol, calibration, *asked)
     found = CompiledAgent(compile_agent(agent, live, wanted, live.jobs))
+    found.benchmark = agent.benchmark
     kept = "" if found.compiled.improved else ". It plays the program that it started from"
     candidate = "; .compiled.select_candidate() plays the candidate" if found.compiled.candidate else ""
     print(f"{found.verdict}{kept}{candidate}")

@@ -48,7 +48,7 @@ from rsso_dspy.programs.prediction import SOLVED
 from rsso_dspy.programs.render import is_transcript_of
 from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.programs.state import fingerprint_program
-from rsso_dspy.programs.trial import ROLLOUTS_PER_SEED
+from rsso_dspy.programs.trial import ROLLOUTS_PER_SEED, find_callers_trace
 from rsso_dspy.store.run_folder import flatten_keys
 
 BUDGET_SPENT = "the budget was too small for another candidate"
@@ -89,6 +89,7 @@ class Search(BaseCallback):
             return
         stand_in = dspy.BaseLM("the proposer role")  # optimizers inspect and copy a model; nothing is sent to this one
         ours = {"lm": stand_in, "adapter": self.adapter, "callbacks": [*dspy.settings.callbacks, self]}
+        ours["trace"] = find_callers_trace()
         data = {"trainset": build_examples(self.calibration.train), "valset": build_examples(self.calibration.val)}
         with dspy.context(**ours), silence_output():
             chosen = make().compile(student, **data, **settings).get_program()

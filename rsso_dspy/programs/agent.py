@@ -7,7 +7,7 @@
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,22 +19,28 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.memory import Memory
 from rsso_dspy.programs.methods import MODULES, Method, actor_signature, get_method, load_memory
 from rsso_dspy.programs.prediction import AgentPrediction
-from rsso_dspy.programs.roles import Roles
+from rsso_dspy.programs.replaced import check_replacement
+from rsso_dspy.programs.roles import Roles, find_users_lm
 from rsso_dspy.programs.runtime import ResumeState, Runtime
 from rsso_dspy.programs.state import count_unshown_demos
 from rsso_dspy.programs.trial import TrialRun
 from rsso_dspy.records import Outcome, State, Step, Trajectory, TrialResult, Variant
 
 BEGINNING = ResumeState()
+STREAMED = (dspy.ChatAdapter, dspy.JSONAdapter, dspy.XMLAdapter)  # whose answers DSPy finds fields in while they come
 
 
 class Agent(dspy.Module):
     """One program for every method: an actor and the modules that the method's memories need. All episode state is
     local to `forward`, so one object serves many threads. Any module may be replaced, ``agent.actor =
-    dspy.ChainOfThought(MySignature)``, by one with the same inputs and outputs; `UsageError` says what is missing."""
+    dspy.ChainOfThought(MySignature)``, by one with the inputs and outputs that its method needs; `UsageError` says what
+    is missing. An agent for a `benchmark` plays in no session of another one."""
 
-    def __init__(self, method_name: str = "rsso"):
+    benchmark: str | None = None
+
+    def __init__(self, method_name: str = "rsso", benchmark: str | None = None):
         super().__init__()
+        self.benchmark = benchmark
         self.method: Method = get_method(method_name)
         self.actor: dspy.Module = dspy.Predict(actor_signature(self.method))
         for name in self.method.list_modules():
@@ -51,7 +57,8 @@ class Agent(dspy.Module):
         """Play one variant up to trial number `trials`, from empty memories or from where `start` says. `on_trial` is
         told every finished trial, with a function that gives the snapshots after it."""
         self._warn_of_unshown_demos()
-        with Runtime.get_current() as runtime:
+        _check_streaming(self.predictors_by_name.values())
+        with Runtime.get_current(self.benchmark) as runtime:
             if not isinstance(variant, Variant):
                 variant = runtime.variant(str(variant))
             total = runtime.rules.trials if trials is None else trials
@@ -72,7 +79,7 @@ class Agent(dspy.Module):
 
     async def aforward(self, *args: Any, **named: Any) -> AgentPrediction:
         """As `forward`, in a thread of its own."""
-        prediction: AgentPrediction = await dspy.asyncify(self.forward)(*args, **named)
+        prediction: AgentPrediction = await dspy.asyncify(type(self).forward)(self, *args, **named)
         return prediction
 
     def _warn_of_unshown_demos(self) -> None:
@@ -83,6 +90,14 @@ class Agent(dspy.Module):
                 "are variants; dspy.BootstrapFewShot and `rsso-dspy compile` make demonstrations of play",
                 stacklevel=3,
             )
+
+    def get_lm(self) -> dspy.BaseLM | None:
+        """The model that all predictors have of their own; without one the user's, otherwise the session's actor's."""
+        own: dspy.BaseLM | None = super().get_lm() or find_users_lm()
+        if own is not None:
+            return own
+        with Runtime.get_current(self.benchmark) as runtime:
+            return runtime.lm("actor", 0)
 
     def play(self, trial: TrialRun) -> Trajectory:
         """One trial: reset, then act until the environment or the protocol ends it (rSSO, Algorithm 1)."""
@@ -113,8 +128,9 @@ class Agent(dspy.Module):
         return {memory.region: memory.learn(trajectory) for memory in learning}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, dspy.Module) and isinstance(before := self.__dict__.get(name), dspy.Module):
-            _check_replacement(name, before, value)
+        is_replaced = isinstance(value, dspy.Module) and isinstance(self.__dict__.get(name), dspy.Module)
+        if is_replaced and name in ("actor", *MODULES):
+            check_replacement(name, self.method, value)
         super().__setattr__(name, value)
 
     @property
@@ -150,12 +166,14 @@ def _take_snapshots(memories: dict[str, Memory]) -> dict[str, Any]:
     return {name: memory.snapshot() for name, memory in memories.items()}
 
 
-def _check_replacement(name: str, before: dspy.Module, module: dspy.Module) -> None:
-    """Raise `UsageError` when a module cannot stand in for the one that is there: an input that it does not take would
-    keep a memory out of the prompt without a word."""
-    asked, given = ({each for one in two.predictors() for each in one.signature.fields} for two in (before, module))
-    if missing := asked - given - {"thought"}:  # a thought is shown and decides nothing
-        raise UsageError(
-            f"this {type(module).__name__} cannot be the {name}: its signature lacks {', '.join(sorted(missing))}; add "
-            "them to the signature, which may have more"
-        )
+def _check_streaming(predictors: Iterable[dspy.Predict]) -> None:
+    """Raise `UsageError` if a field of these is to be streamed from answers without DSPy's marks of fields."""
+    if dspy.settings.send_stream is None or isinstance(dspy.settings.adapter, STREAMED):
+        return
+    own = [id(predictor) for predictor in predictors]
+    for listener in dspy.settings.stream_listeners or ():
+        if id(listener.predict) in own:
+            raise UsageError(
+                f"the field {listener.signature_field_name} cannot be streamed from the short form of answer that "
+                "agents are asked for: set dspy.configure(adapter=dspy.ChatAdapter()), under which it streams"
+            )

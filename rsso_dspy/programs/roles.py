@@ -23,8 +23,10 @@ from rsso_dspy.memory.reflections import ASKING_MORE
 from rsso_dspy.playing import get_playing, playing
 from rsso_dspy.programs.methods import MODULES, Method, load_memory
 from rsso_dspy.programs.render import render_transcript, tell_outcome
+from rsso_dspy.programs.replaced import join_listed_texts, needs_dspys_format, select_inputs
 from rsso_dspy.programs.runtime import Runtime, Spend, choose_retry_temperature
 from rsso_dspy.records import Trajectory, Usage, read_usage
+from rsso_dspy.signatures.layouts import CONVERSATION, Arrangement, send_arranged
 
 STOCK = "reflection_distiller"  # a configuration asks for it, not a row: the package's own where an agent has none
 
@@ -47,21 +49,47 @@ class Roles:
 
     def ask(self, name: str, method: str = "", /, **inputs: Any) -> dspy.Prediction | None:
         """What a module, or a method of it, answers; None when the answer was malformed."""
+        return self._ask(name, method, inputs)
+
+    def ask_actor(self, arrangement: Arrangement, /, **inputs: Any) -> dspy.Prediction | None:
+        """What the actor answers to inputs that stand in this arrangement; None when the answer was malformed."""
+        return self._ask("actor", "", inputs, arrangement)
+
+    def _ask(
+        self, name: str, method: str, inputs: Mapping[str, Any], arrangement: Arrangement = CONVERSATION
+    ) -> dspy.Prediction | None:
         if name not in self.modules and name != STOCK:
             raise UsageError(
                 f"a memory of {self.method.name} asks for the {name}, which this method has not: name it in the class "
                 f"of the memory, asks = ({name!r},)"
             )
         module, role = self.modules.get(name) or MODULES[name].make(), _name_role(name)
-        lm = self._find_model(role)
-        with self.ledger.book_under_role(role), dspy.context(lm=lm), playing(rollout=self.rollout):
+        settings = {"lm": self._find_model(role), "adapter": self._find_adapter(module)}
+        with (
+            self.ledger.book_under_role(role),
+            dspy.context(**settings),
+            send_arranged(arrangement),
+            playing(rollout=self.rollout),
+        ):
             try:
-                answer: dspy.Prediction = (getattr(module, method) if method else module)(**inputs)
-                return answer
+                answer: dspy.Prediction = (getattr(module, method) if method else module)(
+                    **select_inputs(name, module, inputs)
+                )
+                return join_listed_texts(name, answer)
             except AdapterParseError as error:
                 self.ledger.unread(str(error.lm_response or ""))
                 self.ledger.count_malformed(role)
                 return None
+
+    def _find_adapter(self, module: dspy.Module) -> Any:
+        """The adapter under which a module is asked: in a run or a compile the one that it sets; otherwise the user's,
+        or where the user has set none, that of the backend, which is no format for tools, code and images."""
+        adapter = dspy.settings.adapter
+        if get_playing().session_models_only:
+            return adapter
+        if adapter is None and needs_dspys_format(module):
+            adapter = dspy.ChatAdapter()
+        return self.runtime.listen(adapter)
 
     def _find_model(self, role: str) -> dspy.BaseLM:
         """The model of a role; for a retrying actor at the protocol's retry temperature, and without one at that of

@@ -122,6 +122,8 @@ class Runtime:
     """The model of a role: ``lm(role, rollout)``, or ``lm(role, rollout, temperature)`` for a temperature other than
     its own. The rollout number tells repeats of the same request apart."""
     embed: Callable[[Sequence[str]], np.ndarray]
+    listen: Callable[[Any], Any] = lambda adapter: adapter
+    """Given the adapter that a user set, or None, returns the one whose calls are logged."""
     rules: TrialRules = TrialRules()
     constitution: "ConstitutionSettings | None" = None  # settings of memories: None for the usual ones of each
     reflections: "ReflectionSettings | None" = None
@@ -131,6 +133,7 @@ class Runtime:
     stored: "Sequence[Reflection] | None" = None  # reflections of an earlier run, which retrieval searches
     about: str = ""  # what actors are told of the environment
     benchmark: str = ""  # its name, as predictions report it; empty for the default benchmark
+    benchmark_name: str = ""  # its name in any case
     implied_templates: str | None = None  # action templates that records leave out; with None, they leave out all
     spend: Spend = lambda _role, _usage: None  # told every answer's usage, from any thread
     recall: Spend = lambda _role, _usage: None  # likewise of answers that the log held
@@ -150,23 +153,35 @@ class Runtime:
 
     @staticmethod
     @contextmanager
-    def get_current() -> Iterator["Runtime"]:
+    def get_current(benchmark: str | None = None) -> Iterator["Runtime"]:
         """Yield the active runtime, or that of the default session, which starts with the first call and ends with the
-        process. Raises `UsageError` where there is neither."""
+        process: of this benchmark, where one is named and the call is the first. Raises `UsageError` where there is
+        neither, and where the runtime is of another benchmark than the one that is named."""
         runtime = get_playing().runtime
         if runtime is not None:
+            runtime.check_benchmark(benchmark)
             yield runtime
         elif _default_session is None:
             raise UsageError("no session is open: call the agent inside `with rsso_dspy.session(): ...`")
         else:
-            with _default_session() as runtime:
+            with _default_session(benchmark) as runtime:
+                runtime.check_benchmark(benchmark)
                 yield runtime
 
+    def check_benchmark(self, expected: str | None) -> None:
+        """Raise `UsageError` where another benchmark than this runtime's is expected."""
+        if expected not in (None, self.benchmark_name):
+            raise UsageError(
+                f"this agent is for {expected}, and the session is of {self.benchmark_name}: call it inside "
+                f'`with rsso_dspy.session(benchmark="{expected}"): ...`'
+            )
 
-_default_session: Callable[[], AbstractContextManager[Runtime]] | None = None
+
+SessionOpener = Callable[[str | None], AbstractContextManager[Runtime]]  # takes the name of a benchmark, or None
+_default_session: SessionOpener | None = None
 
 
-def set_default_session(opener: Callable[[], AbstractContextManager[Runtime]]) -> None:
+def set_default_session(opener: SessionOpener) -> None:
     """Set where a program gets its runtime when no session is open: `opener` opens a default session for a block."""
     global _default_session
     _default_session = opener

@@ -19,13 +19,13 @@ from rsso_dspy.environments import (
 )
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped
 from rsso_dspy.memory import Memory, Recall
-from rsso_dspy.playing import playing
+from rsso_dspy.playing import get_playing, playing
 from rsso_dspy.programs.methods import Scaffold, changes_each_step
 from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line, read_answer
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Failure, State, Step, Trajectory, TrialResult, Variant
 from rsso_dspy.regions import ABOUT, EXAMPLES, PLANS, POSSIBLE, PROGRESS, REGIONS, TEMPLATES, list_items
-from rsso_dspy.signatures.layouts import find_arrangement, send_arranged
+from rsso_dspy.signatures.layouts import find_arrangement
 
 NO_ACTION = "Nothing happened: your answer held no action."
 
@@ -60,14 +60,15 @@ class TrialRun:
         """Play, then learn. A simulator that dies is replaced and the trial played again once; what still fails is
         recorded as an error, which is not a score."""
         told: dict[str, Any] = {}
-        outer = dspy.settings.trace  # a trial that fails adds nothing to it
+        outer = find_callers_trace()  # a trial that fails adds nothing to it
+        is_traced = outer is not None or not get_playing().session_models_only  # modules such as dspy.Refine need one
         for self.ledger.attempt in (0, 1):
             self.ledger.step, self.shown, self.offers_subgoals = 0, {}, False
             trajectory: Trajectory | None = None
             calls: list[TraceEntry] = []
             try:
                 with (
-                    dspy.context(trace=None if outer is None else calls),
+                    dspy.context(trace=calls if is_traced else None),
                     self.roles.runtime.environments.lease() as environment,
                 ):
                     self.budget = self.roles.runtime.budget(self.variant)
@@ -112,8 +113,8 @@ class TrialRun:
         told = {"verbs": list_verbs(self.environment), "possible": possible, "free_form": free_form}
         answered_before = self.ledger.count_answers("actor")
         arrangement = replace(self.conversation.arrangement, reads_plans=bool(kept.get(PLANS)))
-        with send_arranged(arrangement), playing(unasked=unasked, **told):
-            said = self.roles.ask("actor", history=self.conversation.history, **kept, **turn)
+        with playing(unasked=unasked, **told):
+            said = self.roles.ask_actor(arrangement, history=self.conversation.history, **kept, **turn)
         answer = None if said is None else read_answer(said, targets, free_form)
         if said is not None and answer and not answer.action:
             self.roles.reject("actor", said)
@@ -221,7 +222,11 @@ class Conversation:
         if answer is not None:
             outputs = {"thought": answer.thought, "subgoal": answer.subgoal or "none", "action": answer.action}
         given = {name: text for name, text in outputs.items() if name not in unasked}
-        self._turns.append({**turn, **given, "said": answer.said if answer else ""})
+        if answer is None:
+            given["said"] = ""
+        elif answer.said:
+            given["said"] = answer.said
+        self._turns.append({**turn, **given})
 
     @property
     def history(self) -> dspy.History:
@@ -306,7 +311,8 @@ def find_callers_trace() -> list[TraceEntry] | None:
 def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy.Module) -> list[TraceEntry]:
     """Return the calls in order, with the inputs that were in the prompt, but of the actor's only those of steps that
     changed the score, were not understood, repeated an action with the same result, or were the last, and answers
-    without an action. An unparsable answer leaves no call."""
+    without an action. Calls of an actor that asks several times a step go with the one that answers with the action. An
+    unparsable answer leaves no call."""
     acting = {id(predictor) for predictor in actor.predictors()}
     steps = [step for step in trajectory.steps if not step.malformed]
     did = [(step.action, step.state.observation) for step in steps]
@@ -314,14 +320,26 @@ def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy
         bool(step.reward) or not step.understood or did[place] in did[:place] or step is steps[-1]
         for place, step in enumerate(steps)
     )
-    kept = []
+    kept: list[TraceEntry] = []
+    leading: list[TraceEntry] = []  # calls of the actor ahead of the one that answers with the action
     for predictor, inputs, outputs in calls:
+        entry = (predictor, shorten_inputs(inputs), outputs)
+        if id(predictor) in acting and "action" not in predictor.signature.output_fields:
+            leading.append(entry)
+            continue
         has_action = first_line(outputs.get("action"))
         if id(predictor) in acting and has_action and not next(worth, True):
+            leading = []
             continue
-        told = {name: value for name, value in inputs.items() if value}
-        for name, value in told.items():
-            if isinstance(value, dspy.History):
-                told[name] = dspy.History(messages=value.messages[-TURNS_KEPT:])
-        kept.append((predictor, told, outputs))
-    return kept
+        kept += [*leading, entry]
+        leading = []
+    return kept + leading
+
+
+def shorten_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs that were in the prompt, of a history the last turns."""
+    shown = {name: value for name, value in inputs.items() if value}
+    for name, value in shown.items():
+        if isinstance(value, dspy.History):
+            shown[name] = dspy.History(messages=value.messages[-TURNS_KEPT:])
+    return shown

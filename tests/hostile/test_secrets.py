@@ -397,7 +397,14 @@ def test_a_secret_of_a_persons_model_is_in_no_log_and_no_error(live, way):
         usual = {"api_base": served.url, "api_key": KEY, "num_retries": 0, "cache": False, "timeout": 20}
         lm = dspy.LM("openai/m", **usual, **on_model)
         program = dspy.Predict("question -> answer", **({} if way == "model" else given))
-        with live.activate_for_user(), playing(calls=log), dspy.context(lm=lm), pytest.raises(LMError) as raised:
+        listening = dspy.context(adapter=live.runtime.listen(None))
+        with (
+            live.activate_for_user(),
+            listening,
+            playing(calls=log),
+            dspy.context(lm=lm),
+            pytest.raises(LMError) as raised,
+        ):
             program(question="sky?")
         assert SECRET in str(served.requests)
     assert "".join(text).count('"aws_secret_access_key": "digest:') == 1

@@ -1,5 +1,5 @@
-"""Whatever model a DSPy user has set, with all that is set on it: its calls reach the server as they are, once, and
-stand in the log."""
+"""Whatever model a DSPy user has set, with all that is set on it: its calls under an adapter that listens reach the
+server as they are, once, and stand in the log."""
 
 import asyncio
 from contextlib import nullcontext
@@ -46,6 +46,11 @@ def test_what_is_set_on_a_model_reaches_the_server(live):
     assert body["chat_template_kwargs"] == {"enable_thinking": False}
 
 
+def listening(live):
+    """The adapter of the predictors of an agent, for any predictor."""
+    return dspy.context(adapter=live.runtime.listen(dspy.settings.adapter))
+
+
 def ask(live, lm, way="context", adapter=None, log=None, **context):
     """One question through a session, in one of the ways that DSPy's users know; the prediction and the log's calls."""
     text = []
@@ -57,7 +62,7 @@ def ask(live, lm, way="context", adapter=None, log=None, **context):
         program.lm = lm
     settings = {"lm": lm} if way in ("context", "acall") else {}
     adapters = dspy.context(adapter=adapter) if adapter else nullcontext()
-    with adapters, live.activate_for_user(), playing(calls=log), dspy.context(**settings, **context):
+    with adapters, live.activate_for_user(), listening(live), playing(calls=log), dspy.context(**settings, **context):
         said = asyncio.run(program.acall(question="sky?")) if way == "acall" else program(question="sky?")
     read = UnitLog("".join(text).encode(), whole=True)
     return said, [read.decode(lines) for lines in read.by_number.values()]
@@ -101,7 +106,7 @@ def test_a_stream_is_logged_too(live):
         return [chunk async for chunk in dspy.streamify(program)(question="sky?")]
 
     lm = dspy.utils.DummyLM([{"answer": "blue"}])
-    with live.activate_for_user(), playing(calls=log), dspy.context(lm=lm):
+    with live.activate_for_user(), listening(live), playing(calls=log), dspy.context(lm=lm):
         chunks = asyncio.run(collect(dspy.Predict("question -> answer")))
     assert chunks[-1].answer == "blue"
     assert len(UnitLog("".join(text).encode(), whole=True).by_number) == 1
@@ -112,11 +117,17 @@ def test_a_copy_of_a_model_is_given_again_from_the_log_with_the_server_gone(live
         lm = make_lm(served, temperature=0.5)
         text = []
         log = UnitLog(write=text.append, whole=True)
-        with live.activate_for_user(), playing(calls=log), dspy.context(lm=lm):
+        with live.activate_for_user(), listening(live), playing(calls=log), dspy.context(lm=lm):
             dspy.Predict("question -> answer")(question="sky?")
     replay = UnitLog(whole=True)
     replay.source = UnitLog("".join(text).encode(), whole=True).make_answers("u")
-    with live.activate_for_user(), playing(calls=replay), dspy.context(lm=lm), dspy.track_usage() as usage:
+    with (
+        live.activate_for_user(),
+        listening(live),
+        playing(calls=replay),
+        dspy.context(lm=lm),
+        dspy.track_usage() as usage,
+    ):
         assert dspy.Predict("question -> answer")(question="sky?").answer == "blue"
         with pytest.raises(Stopped):
             dspy.Predict("question -> answer")(question="sea?")

@@ -103,17 +103,15 @@ def test_a_trial_that_fails_leaves_nothing(live):
     assert thoughts(trace) == ["0", "1"]
 
 
-def test_a_session_leaves_its_callers_trace_open_and_none_to_who_has_none():
-    def find_trace():
-        with session(load_config(overrides=FAST)):
-            return dspy.settings.trace
+def test_a_session_leaves_traces_as_they_are_and_an_agent_adds_nothing_to_the_process_wide_one():
+    def play():
+        before = len(dspy.settings.trace)  # of the process-wide trace, which DSPy never empties
+        with session(load_config(overrides=(*FAST, "protocol.steps=1"))), dspy.context(lm=None):  # a context repeats it
+            Agent("react")(variant=VARIANT, trials=1)
+            return before, len(dspy.settings.trace)
 
-    def find_trace_of_user():
-        assert dspy.settings.trace is not None, "DSPy has a process-wide one"
-        with dspy.context(lm=None):  # a context repeats it
-            assert find_trace() is None
-        return find_trace()
-
-    assert Context().run(find_trace_of_user) is None  # no session is active there
-    with dspy.context(trace=[]):
-        assert find_trace() is dspy.settings.trace
+    before, after = Context().run(play)  # no session is active there
+    assert before == after
+    with dspy.context(trace=[]), session(load_config(overrides=(*FAST, "protocol.steps=1"))):
+        Agent("react")(variant=VARIANT, trials=1)
+        assert [said.action for _, _, said in dspy.settings.trace]
