@@ -200,9 +200,10 @@ def test_a_run_skips_a_game_that_the_engine_cannot_load_and_goes_on(data):
         write_game(data, index, load_made_game(PUT, index) | part, "valid_unseen")
     bad = TABLE.held_out(PUT, n=2)[1].key
     settings = [f"environment.data={data}", "embedder.model=hash", "protocol.steps=2", "protocol.trials=1"]
-    played = rsso_dspy.run(
-        ["react"], benchmark="alfworld", out=data / "run", settings=settings, tasks=PUT, per_task=3, progress=False
-    )
+    with pytest.warns(UserWarning, match="5 skipped: fly is none of the six types"):
+        played = rsso_dspy.run(
+            ["react"], benchmark="alfworld", out=data / "run", settings=settings, tasks=PUT, per_task=3, progress=False
+        )
     found = played.analysis
     assert [(row.units, row.errored) for row in found.arms] == [(2, 1)]
     assert {each.unit for each in found.errored if each.is_skipped and "Desk-02" in each.error} == {bad}
