@@ -27,7 +27,7 @@ from dspy.adapters.utils import annotation_allows_none, parse_value
 from dspy.utils.exceptions import AdapterParseError
 
 from rsso_dspy.answers import Separated, blank_barred, has_mark, separate
-from rsso_dspy.answers.actions import find_action, mask_fences, read_action
+from rsso_dspy.answers.actions import GIVEN, TALK, find_action, mask_fences, read_action
 from rsso_dspy.playing import get_playing
 from rsso_dspy.regions import list_items
 from rsso_dspy.signatures.texts import label, read_description, show, show_field
@@ -41,8 +41,6 @@ OPTIONAL = {"thought": "", "reasoning": "", "subgoal": "none", "mistakes": ""}
 """Output fields that an answer may lack, with their defaults, because they decide nothing."""
 SAID = "said"
 """Key of a turn and of a prediction with a history: what the model answered, word for word."""
-GIVEN = "given"
-"""Key of a prediction with an action of which something was cut off: what the model gave as its action."""
 
 
 # What is sent.
@@ -345,8 +343,6 @@ REFUSAL = re.compile(
     r"(?i)\W*(?:(?:sorry|apologies|(?:i'?m|i am) (?:sorry|unable|not able)|i apologi[sz]e|unfortunately"
     r"|as an (?:ai|assistant|language)|i (?:can(?:'?t|not)|won'?t|would rather not))\b|(?:null|error)\W*\Z)"
 )
-TALK = re.compile(r"(?i)\W*(?:i|i'?m|i'?ll|i'?d|i'?ve|we|let me|let's|sure|okay|ok|yes|certainly|of course|here)\b")
-"""How a sentence begins that speaks of the answer and is no item of a list."""
 NOTHING = re.compile(r"\s*(?:none|null|nil|n/?a|nothing|empty|no (?:rules|errors|mistakes)|\[\s*\]|-)?[.!]?\s*", re.I)
 FINAL = re.compile(
     r"(?im)^[^\w\n]*(?:my |the )?(?:final(?:[ _](?:answer|action|choice))?|answer|decision)[*_ ]*:[*_ \t]*"

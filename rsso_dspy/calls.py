@@ -70,7 +70,7 @@ class Call:
     served: str = ""  # name of the answering model as reported by the server
     finish: str = ""  # why the answer ended, in the provider's word
     forms: list[str] = field(default_factory=list)  # in which the request was sent, as the server takes no other
-    short: bool = False  # whether the server counted far fewer tokens than were sent
+    undercounted: bool = False  # whether the server counted far fewer tokens than were sent
     cut: bool = False  # whether the answer was cut off at the length limit, or too long to be read
     seconds: float = 0.0  # seconds from the answered request to its answer
 
@@ -239,7 +239,11 @@ class CallLines:
             error=last.get("error"),
             failed=[(each["failed"], each["usage"]) for each in lines if "failed" in each],
             usage=last.get("usage", []) if "answer" in last else [],
-            **{name: last[name] for name in ("served", "finish", "forms", "short", "cut", "seconds") if name in last},
+            **{
+                name: last[name]
+                for name in ("served", "finish", "forms", "undercounted", "cut", "seconds")
+                if name in last
+            },
         )
 
     # Finding answers.
@@ -324,7 +328,7 @@ class CallLines:
             served=call.served,
             finish=call.finish,
             forms=call.forms,
-            short=call.short,
+            undercounted=call.undercounted,
             cut=call.cut,
             seconds=call.seconds,
         )
@@ -486,7 +490,7 @@ def read_cost(lines: Iterable[Mapping[str, Any]]) -> Usage:
         entries = [read_logged_usage(entry) for entry in (reported if isinstance(reported, list) else [reported])]
         if line.get("cut") and entries:
             entries[-1] += Usage(truncated=1)
-        if line.get("short") and entries:
+        if line.get("undercounted") and entries:
             entries[-1] += Usage(undercounted=1)
         if line.get("failed"):
             entries.append(Usage(failed=1))

@@ -510,7 +510,7 @@ class Logged:
             longest = settings.get("max_tokens") or settings.get("max_completion_tokens") or inf
             counts = [read_usage(usage) for usage in tracker.usage]
             is_cut = is_overlong or tracker.cut or any(reaches_limit(count, longest) for count in counts)
-            is_short = counts_too_few(messages, counts)
+            undercounted = is_undercounted(messages, counts)
             if calls is not None:
                 seconds = round(time.perf_counter() - begun, 3)
                 calls.end(
@@ -520,11 +520,11 @@ class Logged:
                     served=tracker.name,
                     finish=tracker.ending,
                     forms=sorted(forms),
-                    short=is_short,
+                    undercounted=undercounted,
                     cut=is_cut,
                     seconds=seconds,
                 )
-            self._book(tracker.usage, tracker.name, is_cut, is_short, is_used_up(answer, tracker.ending))
+            self._book(tracker.usage, tracker.name, is_cut, undercounted, is_used_up(answer, tracker.ending))
             return answer
 
         usage = tracker.list_paid_usage()
@@ -581,14 +581,14 @@ class Logged:
         usage: Iterable[dict[str, Any]],
         served: str = "",
         cut: bool = False,
-        short: bool = False,
+        undercounted: bool = False,
         used_up: bool = False,
     ) -> None:
         """Tell the ledger and DSPy's usage tracker what a request came to."""
         ledger = get_playing().ledger
         if cut and ledger is not None:
             ledger.note_truncated(used_up)  # of the usage that follows
-        if short and ledger is not None:
+        if undercounted and ledger is not None:
             ledger.note_undercounted()
         for entry in usage if dspy.settings.usage_tracker else ():
             dspy.settings.usage_tracker.add_usage(self.model, drop_unreadable_counts(entry))
@@ -613,7 +613,7 @@ class Logged:
         if call.error is not None:
             raise restore_error(call.error)
         with_callbacks(request)(self, prompt, messages=messages, **kwargs)
-        self._book(call.usage, call.served, call.cut, call.short, is_used_up(call.answer or (), call.finish))
+        self._book(call.usage, call.served, call.cut, call.undercounted, is_used_up(call.answer or (), call.finish))
         return list(call.answer or [])
 
     def update_history(self, entry: dict[str, Any]) -> None:
@@ -654,7 +654,7 @@ MOST_BYTES = 8  # of a token of a prompt on the average, in any language; texts 
 SHORTEST_COUNTED = 4000  # bytes of a prompt from which on its tokens are compared with its length
 
 
-def counts_too_few(messages: Sequence[Mapping[str, Any]] | None, counts: Sequence[Usage]) -> bool:
+def is_undercounted(messages: Sequence[Mapping[str, Any]] | None, counts: Sequence[Usage]) -> bool:
     """Whether a server counted far fewer tokens than were sent, which tells that it has cut the prompt."""
     sent = sum(len(text_of(message.get("content")).encode()) for message in messages or ())
     counted = sum(count.input for count in counts)

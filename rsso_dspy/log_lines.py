@@ -153,7 +153,7 @@ class _AnswerLine(TypedDict):
     served: NotRequired[Text]
     finish: NotRequired[Text]
     forms: NotRequired[list[Text]]
-    short: NotRequired[Literal[True]]
+    undercounted: NotRequired[Literal[True]]
     cut: NotRequired[Literal[True]]
     seconds: NotRequired[Seconds]
 

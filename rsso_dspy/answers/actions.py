@@ -36,6 +36,9 @@ EMPHASIS = (("*", "*"), ("_", "_"))
 LIST_MARK = re.compile(r"^(?:[-*•>+]\s+|\(?\d{1,2}[.)]\s+)")
 """What stands ahead of an item of a list."""
 
+GIVEN = "given"
+"""Key of a prediction with an action of which something was cut off: what the model gave as its action."""
+
 LONGEST_LINE = 2000  # characters of an action that is one line
 
 
@@ -111,15 +114,15 @@ def _strip_pair(text: str, pairs: tuple[tuple[str, str], ...]) -> str:
 
 
 FEWEST_WORDS_OF_TALK = 3
-TALK = re.compile(
-    r"(?i)\W*(?:i|i'?m|i'?ll|i'?d|i'?ve|we|let me|let's|sure|okay|ok|yes|certainly|of course|here"
-    r"|the (?:next|best|first))\b"
-)
+TALK = re.compile(r"(?i)\W*(?:i|i'?m|i'?ll|i'?d|i'?ve|we|let me|let's|sure|okay|ok|yes|certainly|of course|here)\b")
 """How a sentence begins that speaks of the answer."""
+ADVICE = re.compile(r"(?i)\W*the (?:next|best|first)\b")
+"""How one begins that advises an action in place of giving it."""
 
 
 def _is_talk(text: str) -> bool:
-    return TALK.match(text) is not None and len(text.split()) >= FEWEST_WORDS_OF_TALK
+    speaks = TALK.match(text) or ADVICE.match(text)
+    return speaks is not None and len(text.split()) >= FEWEST_WORDS_OF_TALK
 
 
 def mask_fences(text: str) -> str:

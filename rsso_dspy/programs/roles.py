@@ -15,7 +15,7 @@ from dspy.dsp.utils.settings import main_thread_config
 from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.usage_tracker import UsageTracker
 
-from rsso_dspy.answers.actions import ActionForm, read_action
+from rsso_dspy.answers.actions import GIVEN, ActionForm, read_action
 from rsso_dspy.environments import Environment, get_place_reader
 from rsso_dspy.errors import UsageError
 from rsso_dspy.loops import describe_loops
@@ -154,7 +154,6 @@ def find_users_lm() -> dspy.BaseLM | None:
     return None if get_playing().session_models_only else dspy.settings.lm or main_thread_config.get("lm")
 
 
-GIVEN = "given"  # key of a prediction of our adapter that cut something off an action: what was given as the action
 LONGEST_KEPT, LONGEST_REJECTED = 2000, 500  # maximum characters kept of an unreadable answer; of a subgoal not offered
 AGAIN = "\n[asked again]\n"  # separates two unreadable answers to one question
 SEEDS = 2**31  # number of possible seeds of requests

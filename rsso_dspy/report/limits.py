@@ -69,7 +69,7 @@ def _describe_cut_answers(roles: Mapping[str, RoleLimits]) -> str:
 def _describe_cut_prompts(role: str, answers: RoleLimits) -> str:
     counts = [f"{arm} {usage.undercounted:,} of {usage.calls:,}" for arm, usage in answers.by_arm.items()]
     return (
-        f"WARNING: the server counted far fewer tokens than were sent to the {role}, so it has cut the prompts "
-        f"({', '.join(counts)} answers), those of arms with memories first: give the model a longer context (Ollama: "
-        "num_ctx; llama.cpp: -c; vLLM: --max-model-len) and play again."
+        f"WARNING: the server counted far fewer tokens than were sent to the {role} ({', '.join(counts)} answers), so "
+        "it has cut the prompts, those of arms with memories first, unless it leaves out what its cache held: give the "
+        "model a longer context (Ollama: num_ctx; llama.cpp: -c; vLLM: --max-model-len) and play again."
     )

@@ -10,19 +10,18 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from rsso_dspy.bounds import MOST_DIFFERENCE, check_score
+from rsso_dspy.power import FEWEST_TASK_TYPES, LEVEL, POWER
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 RESAMPLES = 10_000
 SEED = 0
-LEVEL = 0.95
 SIGNIFICANT = 0.05  # p, corrected for the comparisons of a report, up to which one arm is said to beat another
-POWER = 0.80
 FEWEST = 2  # least number of task types of a test over them: of one, nothing is known but itself
 FEW = 10  # number of clusters below which an interval is rough
 ALIKE = 1e-9  # standard error below which clusters count as equal
-OF_ONE_SIGN = 6  # least number of equal clusters that are significant in an exact sign test at the 5% level
+OF_ONE_SIGN = FEWEST_TASK_TYPES  # least number of equal clusters that are significant in an exact sign test
 NO_INTERVAL = f"one variant, or fewer than {OF_ONE_SIGN} that are all equal, do not show how much others would differ"
 MOST_POINTS = 100.0  # largest possible difference of two scores, in points
 Cluster = Literal["task types", "variants"]
