@@ -22,9 +22,9 @@ from rsso_dspy.pricing import PriceOf, itemize_costs
 from rsso_dspy.records import RULE_BASED_NOTE, SCHEMA_VERSION, TrainingRecord, TrialResult, UnitRecord, Usage, add_usage
 from rsso_dspy.redact import Redactor, make_redactor
 from rsso_dspy.report.analysis import PROVENANCE, RunRecords, total_billed
+from rsso_dspy.report.intervals import UnitValue, estimate_mean
 from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, is_solved, select_scored_units
 from rsso_dspy.report.sheets import make_kind
-from rsso_dspy.report.statistics import UnitValue, estimate_mean
 from rsso_dspy.report.terminal import replace_controls
 from rsso_dspy.version import __version__
 
