@@ -29,7 +29,7 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 
 from rsso_dspy.adapter import SAID
 from rsso_dspy.errors import BackendFailure, DamagedFile, NotRecorded, Stopped, UnknownName, UsageError
-from rsso_dspy.files import read_toml
+from rsso_dspy.files import explain_absence, read_toml
 from rsso_dspy.optimize.calibration import Calibration, build_examples
 from rsso_dspy.optimize.feedback import match_steps, metric
 from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, log_calls
@@ -571,7 +571,7 @@ def _read_wordings(file: Path, agent: Agent) -> Iterator[tuple[str, str]]:
         table = flatten_keys(read_toml(file))
     except (OSError, DamagedFile) as error:
         why = error.why if isinstance(error, DamagedFile) else error.strerror
-        raise UsageError(f"cannot read the candidates {file}: {why}; {form} into it") from None
+        raise UsageError(f"cannot read the candidates {file}: {why}; {form} into it{explain_absence(file)}") from None
     if not table:
         raise UsageError(f"{file} holds no instruction; {form}")
     now = {name: each.signature.instructions for name, each in agent.predictors_by_name.items()}
