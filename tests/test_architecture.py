@@ -46,7 +46,7 @@ ALLOWED = {
     "offline": {"environments", "regions", "signatures"},
     "lm": GROUND | {"config", "adapter", "offline", "signatures"},
     "embed": GROUND | {"config", "lm"},
-    "report": GROUND | {"pricing", "programs"},
+    "report": GROUND | {"pricing", "programs", "regions"},
     "store": GROUND | {"config", "memory", "environments", "programs"},
     "protocol": GROUND | {"config", "environments", "lm", "memory", "programs", "signatures"},
     "experience": GROUND | {"config", "environments", "memory", "programs", "store"},

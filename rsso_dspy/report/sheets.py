@@ -124,6 +124,46 @@ def mark_best(rows: Sequence[Sequence[Value]]) -> list[Sequence[Value]]:
     return list(zip(*columns, strict=True))
 
 
+def merge_columns(sheet: Sheet) -> Sheet:
+    """Return the sheet with one column in place of several that say the same in every row, and without those that say
+    `NOTHING` in every row; notes name what is left out. Ends of intervals stay, and whole numbers, which are alike by
+    chance."""
+    kept = [0]
+    same: dict[int, list[str]] = {}
+    empty: list[str] = []
+    for place in range(1, len(sheet.columns)):
+        texts = [row[place].text for row in sheet.rows]
+        if set(texts) <= {NOTHING, ""} and NOTHING in texts:
+            empty.append(sheet.columns[place])
+            continue
+        twin = next((other for other in kept if [row[other].text for row in sheet.rows] == texts), None)
+        if twin is None or not _is_measured(sheet, place):
+            kept.append(place)
+        else:
+            same.setdefault(twin, []).append(sheet.columns[place])
+
+    notes = [f"{join_words(names)}: as {sheet.columns[twin]} in every row." for twin, names in same.items()]
+    if empty:
+        notes.append(f"{join_words(empty)}: {NOTHING} in every row.")
+    return replace(
+        sheet,
+        columns=tuple(sheet.columns[place] for place in kept),
+        rows=tuple(tuple(row[place] for place in kept) for row in sheet.rows),
+        notes=(*notes, *sheet.notes),
+    )
+
+
+def _is_measured(sheet: Sheet, place: int) -> bool:
+    """Whether a column holds fractions, shares or means, of at least two rows."""
+    if sheet.columns[place] in INTERVAL or len(sheet.rows) < 2:
+        return False
+    return sheet.numeric[place] and any(set("./%") & set(row[place].text) for row in sheet.rows)
+
+
+def join_words(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
 def print_parts(parts: Iterable[Sheet | Text], file: IO[str] | None = None, width: int | None = None) -> None:
     """Print tables without titles, and texts, to `file` (default: stdout), as wide as the terminal, or `width`."""
     console = Console(file=file, width=width)

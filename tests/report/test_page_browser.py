@@ -31,7 +31,7 @@ UNREADABLE_TEXTS = """() => {
 
 def test_each_view_shows_its_own_and_the_notes(visit):
     page = visit("#/overview")
-    assert page.get_by_role("img", name="One curve falls.").is_visible()
+    assert page.get_by_role("img", name="One curve falls. Last points: rsso 60.0").is_visible()
     for name, text in [("Overview", "What each arm reached."), ("Tasks", "By task"), ("Trials", "Choose a unit")]:
         page.get_by_role("navigation", name="Views").get_by_role("link", name=name).click()
         page.get_by_text(text).first.wait_for()
@@ -62,11 +62,61 @@ def test_nothing_scrolls_sideways_on_a_phone(visit):
     page.locator(".units summary").click()
     assert page.locator(".rows a").count() == 5
     turn_to(page, *next(iter(PLACES.items())))
-    table = page.locator(".scroll").first
-    assert table.evaluate("box => box.scrollWidth > box.clientWidth")
-    table.evaluate("box => { box.scrollLeft = 200 }")
-    first = page.locator("tbody th").first
-    assert first.bounding_box()["x"] >= 0, "the first column stays"
+    for part in page.locator(".view.current :is(.scroll, .drawing, .grid, svg)").all():
+        assert part.evaluate("box => box.scrollWidth <= box.clientWidth + 1"), part
+    cell = page.locator(".view.current .cards tbody tr").first.locator("td").nth(3)
+    assert cell.evaluate("cell => getComputedStyle(cell, '::before').content") == '"column 0"', "a row is a card"
+
+
+def test_differences_are_drawn_against_the_arm_that_is_chosen(visit):
+    page = visit("#/overview")
+    figure = page.locator("figure.differences")
+    rows = figure.locator(".effect")
+    evil, own, both = rows.all_inner_texts()
+    assert "-2.50 (-9.0 to +4.0)" in evil
+    assert "37 of 56 later trials: not tested" in own
+    assert "interaction" in both
+    assert rows.nth(1).locator(".hole").count() == 1, "a ring has no interval"
+    assert rows.nth(0).locator(".hole").count() == 0
+    zero, line = (rows.nth(2).locator(path).bounding_box() for path in (".zero", ".bar-line"))
+    assert zero["x"] < line["x"], "an interval above 0 stands right of it"
+    assert page.get_by_label("Compare with").bounding_box()["y"] < 600, "on the first screen"
+
+    page.keyboard.press("Tab")
+    page.get_by_label("Compare with").focus()
+    page.keyboard.type("sso")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelectorAll('figure.differences .effect').length === 1")
+    assert page.evaluate("document.activeElement.closest('.baseline') !== null"), "the control keeps the focus"
+
+
+def test_a_chart_is_drawn_as_wide_as_there_is_room_and_stands_below_as_a_table(visit):
+    page = visit("#/overview")
+    figure = page.locator("figure.best-of-t")
+    drawn = figure.locator("svg.chart")
+    assert drawn.locator(".mark").count() == 5
+    assert drawn.locator("path.curve[stroke-dasharray]").count() == 2, "a curve on another one, and a published one"
+    wide = drawn.bounding_box()["width"]
+    page.set_viewport_size(NARROW)
+    page.wait_for_function("wide => document.querySelector('svg.chart').clientWidth < wide", arg=wide)
+    figure.locator("summary").click()
+    cells = [row.split() for row in figure.locator("table tbody tr").all_inner_texts()]
+    assert cells[0] == ["rsso", "40.0", "60.0"]
+
+
+def test_the_grid_has_the_best_score_of_every_arm_and_can_be_told_to_show_differences_alone(visit):
+    page = visit("#/overview")
+    grid = page.locator("figure.grid")
+    rows = grid.locator("tbody tr")
+    scores = {row.locator("th").inner_text(): row.locator("td").all_inner_texts() for row in rows.all()}
+    assert scores["boil::22"] == ["err", "100", "1"]
+    assert grid.locator("td.level-4 a").first.inner_text() == "100"
+    grid.get_by_label("Arms differ (1 of 2)").check()
+    assert rows.count() == 1
+    link = grid.get_by_role("link", name="sso, boil::22: best 100, solved")
+    link.focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="boil::22 sso").wait_for()
 
 
 def test_on_paper_and_without_scripts_the_tables_stand_one_under_the_other(visit):

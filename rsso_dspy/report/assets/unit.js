@@ -158,7 +158,7 @@ function walk(wanted) {
   link.setAttribute("aria-current", "step");
   reveal(open.rows, link);
   byId("step").replaceChildren(
-    el("div", {}, promptPart(trial, number, (region) => origins(open.unit, data, trial, number, region)),
+    el("div", {}, promptPart(data, trial, number, (region) => origins(open.unit, data, trial, number, region)),
       exchangesPart(data, trial, number)),
     el("div", { class: "after" }, answerPart(step), resultPart(step)));
 }
@@ -166,9 +166,9 @@ function walk(wanted) {
 /** What the actor answered, as it is, and the action that was read in it. */
 function answerPart(step) {
   const part = (label, ...said) => el("div", {}, el("dt", {}, label), el("dd", {}, ...said));
-  const own = exchangesAt(open.trial, step.number).filter((each) => each.role === "actor");
-  const cost = own.flatMap(costOf);
-  const said = own.length ? own.at(-1).answer : step.unread || step.reasoning;
+  const acting = actingAt(open.trial, step.number);
+  const cost = acting ? [acting.model, ...costOf(acting), acting.failed ? `${count(acting.failed, "request")} failed before` : ""].filter(Boolean) : [];
+  const said = acting ? acting.answer : step.unread || step.reasoning;
   return el("section", { class: "answer", "aria-label": "Answer" }, el("h4", {}, "Answer ",
     cost.length ? el("span", { class: "dim cost" }, cost.join(", ")) : null,
     step.malformed ? el("span", { class: "badge bad" }, "malformed: it held no action, nothing was sent") : null),
@@ -205,8 +205,8 @@ const beside = { other: null, data: null };
 
 /** The choice of who stands beside, for units that others played too. */
 function besideChoice(others) {
-  const select = el("select", { id: "beside", "aria-label": "Compare with", onchange: () => setBeside(select.value) },
-    el("option", { value: "" }, "Compare with\u2026"), ...others.map((other) => el("option", { value: other.arm }, other.arm)));
+  const select = el("select", { id: "beside", "aria-label": "Side by side with", onchange: () => setBeside(select.value) },
+    el("option", { value: "" }, "Side by side with\u2026"), ...others.map((other) => el("option", { value: other.arm }, other.arm)));
   select.value = others.some((other) => other.arm === filter.beside) ? filter.beside : "";
   return select;
 }
