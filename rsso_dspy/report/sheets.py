@@ -126,8 +126,8 @@ def mark_best(rows: Sequence[Sequence[Value]]) -> list[Sequence[Value]]:
 
 def merge_columns(sheet: Sheet) -> Sheet:
     """Return the sheet with one column in place of several that say the same in every row, and without those that say
-    `NOTHING` in every row; notes name what is left out. Ends of intervals stay, and whole numbers, which are alike by
-    chance."""
+    `NOTHING` in every row; notes name what is left out. Ends of intervals stay, as do whole numbers and zeros, which
+    are alike by chance."""
     kept = [0]
     same: dict[int, list[str]] = {}
     empty: list[str] = []
@@ -154,10 +154,11 @@ def merge_columns(sheet: Sheet) -> Sheet:
 
 
 def _is_measured(sheet: Sheet, place: int) -> bool:
-    """Whether a column holds fractions, shares or means, of at least two rows."""
-    if sheet.columns[place] in INTERVAL or len(sheet.rows) < 2:
+    """Whether a column holds fractions, shares or means of at least two rows, and not zeros alone."""
+    if sheet.columns[place] in INTERVAL or len(sheet.rows) < 2 or not sheet.numeric[place]:
         return False
-    return sheet.numeric[place] and any(set("./%") & set(row[place].text) for row in sheet.rows)
+    cells = [row[place] for row in sheet.rows]
+    return any(cell.value for cell in cells) and any(set("./%") & set(cell.text) for cell in cells)
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -154,5 +154,6 @@ def test_columns_that_are_equal_by_chance_stay():
     words = build_sheet("words", "Words", ("arm", "role", "model"), [("a", format_text("x.y"), format_text("x.y"))] * 2)
     single = build_sheet("one", "One", ("arm", "Mean", "env"), [("a", 1.5, 1.5)])
     ends = build_sheet("ends", "Ends", ("pair", "95% from", "to"), [("a", 0.5, 0.5), ("b", 1.5, 1.5)])
-    for sheet in (whole, words, single, ends):
+    zeros = build_sheet("zeros", "Zeros", ("arm", "Mean", "env"), [("a", 0.0, 0.0), ("b", 0.0, 0.0)])
+    for sheet in (whole, words, single, ends, zeros):
         assert merge_columns(sheet) == sheet

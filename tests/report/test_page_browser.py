@@ -1,9 +1,19 @@
 """The page as a reader meets it, in a real browser: its views, tables, colours, on a phone, on paper."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from rsso_dspy.api import collect_played
+from rsso_dspy.cli.results import open_runs, write_html
 from rsso_dspy.records import RULE_BASED_NOTE
-from tests.report.page_reading import NARROW, PLACES, evil_address, turn_to
+from rsso_dspy.report.analysis import analyze
+from rsso_dspy.report.page import Page, PageCalls, PageSection, write_page
+from tests.records import record
+from tests.report.page_reading import NARROW, PLACES, evil_address, make_drawings, turn_to
+
+RECORDED = Path(__file__).parents[2] / "examples/recorded"
 
 UNREADABLE_TEXTS = """() => {
   const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
@@ -117,6 +127,47 @@ def test_the_grid_has_the_best_score_of_every_arm_and_can_be_told_to_show_differ
     link.focus()
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="boil::22 sso").wait_for()
+
+
+def test_scores_of_many_arms_stand_on_cards_where_there_is_no_room_for_columns(visit, tmp_path):
+    units = [record(f"a-method-with-a-name-{number}", "boil", 1, [[number]]) for number in range(14)]
+    drawings = replace(make_drawings(), forests={}, charts={})
+    sections = [PageSection("overview", "Overview", "Many.", (), (), ("grid",))]
+    write_page(tmp_path / "many.html", Page("Many", sections, drawings=drawings), units)
+    page = visit(file=tmp_path / "many.html")
+    assert page.locator(".upright td").count() == 14
+    page.set_viewport_size(NARROW)
+    page.locator(".stacked").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    assert "boil::1" in page.locator(".stacked th[scope=row]").inner_text()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", ["babyai-demo", "babyai-2x2"])
+def test_a_recorded_run_is_read_whole_on_a_wide_and_on_a_narrow_screen(visit, tmp_path, name, width):
+    pool = open_runs([RECORDED / name])
+    write_html(pool, (played := collect_played(pool)), analyze(played), False, "interval", tmp_path / "page.html")
+    page = visit(file=tmp_path / "page.html", viewport={"width": width, "height": 850})
+    figures = [page.locator(f".view.current .{each}").bounding_box() for each in ("differences", "best-of-t")]
+    assert all(box["y"] < 850 for box in figures[: 2 if width > 1000 else 1])
+    assert figures[1]["x"] > 600 or width < 1000, "the right half of a wide screen is used"
+    assert page.locator(".view.current").get_by_label("Compare with").bounding_box()["y"] < 850
+    for view in ("overview", "comparison", "tasks", "cost"):
+        page.evaluate("view => { location.hash = `#/${view}` }", view)
+        page.wait_for_function("view => document.body.dataset.view === view", arg=view)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+        cut = "parts => parts.filter(part => part.scrollWidth > part.clientWidth + 1).map(part => part.ariaLabel)"
+        assert page.locator(".view.current .scroll:visible").evaluate_all(cut) == [], view
+
+
+def test_a_trial_of_which_no_step_is_known_shows_none(visit, tmp_path):
+    unit = record("reflexion", "env", 0, [[]])
+    write_page(tmp_path / "page.html", Page("Logs"), [unit], lambda _: PageCalls(why_not="logs of Reflexion hold none"))
+    page = visit("#/trials/reflexion/env::0/s0/t1", file=tmp_path / "page.html")
+    page.get_by_text("No step of this trial is in the page: logs of Reflexion hold none.").wait_for()
+    page.keyboard.press("ArrowRight")
+    assert not page.get_by_label("Prompt").count()
+    assert not page.get_by_label("Answer", exact=True).count()
 
 
 def test_on_paper_and_without_scripts_the_tables_stand_one_under_the_other(visit):

@@ -148,7 +148,8 @@ function drawGrid(box) {
       return;
     }
     const wide = nameWidth(rows, arms, width);
-    tables.replaceChildren(...splitRows(rows, arms, width).map((part) => scoreTable(part, arms, wide)));
+    const needed = wide + scoreWidth(arms) * arms.length;
+    tables.replaceChildren(...splitRows(rows, arms, width).map((part) => scoreTable(part, arms, wide, needed > width)));
   };
   const tick = el("input", { type: "checkbox", checked: onlyDiffering, onchange: () => {
     onlyDiffering = tick.checked;
@@ -187,15 +188,17 @@ function nameWidth(rows, arms, width) {
   return Math.max(90, Math.min(WIDEST_NAME, longest * LETTER_WIDTH + 8, left));
 }
 
-function scoreTable(rows, arms, wide) {
+/** A table of scores; where its columns have no room, each row is a card. */
+function scoreTable(rows, arms, wide, isStacked) {
   const long = arms.some((arm) => arm.length > LONGEST_ARM);
   const corner = el("th", { scope: "col", role: "columnheader" }, "variant");
   corner.style.width = `${wide}px`;
   const heads = arms.map((arm) => el("th", { scope: "col", role: "columnheader", class: "number" }, el("span", {}, arm)));
   const head = el("tr", { role: "row" }, corner, ...heads);
-  const table = el("table", { class: long ? "scores upright" : "scores", role: "table" }, el("thead", {}, head),
-    el("tbody", {}, ...rows.map((row) => scoreRow(row, arms))));
-  table.style.width = `${wide + scoreWidth(arms) * arms.length}px`;
+  const form = isStacked ? "scores stacked" : long ? "scores upright" : "scores";
+  const table = el("table", { class: form, role: "table" }, el("thead", { role: "rowgroup" }, head),
+    el("tbody", { role: "rowgroup" }, ...rows.map((row) => scoreRow(row, arms))));
+  table.style.width = isStacked ? "100%" : `${wide + scoreWidth(arms) * arms.length}px`;
   return table;
 }
 

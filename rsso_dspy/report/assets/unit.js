@@ -102,7 +102,8 @@ function playedTrial(trial) {
   const spent = Object.entries(trial.usage).map(([role, used]) =>
     `${role} ${count(used.calls, "call")}, ${used.input.toLocaleString("en")} tokens in, ${used.output.toLocaleString("en")} out`);
   if (trial.seconds) spent.push(`${trial.seconds.toLocaleString("en")} s in all`);
-  const facts = [`${trial.steps.length} of ${count(budget ?? trial.steps.length, "step")}`,
+  const unknown = !trial.steps.length && data.why_not;
+  const facts = [unknown ? null : `${trial.steps.length} of ${count(budget ?? trial.steps.length, "step")}`,
     `environment score ${trial.environment_score}`, trial.points_at_reset ? `${count(trial.points_at_reset, "point")} held at reset, not earned` : null,
     trial.invalid_actions ? `${count(trial.invalid_actions, "action")} not understood` : null,
     trial.asked_back ? `${count(trial.asked_back, "action")} asked back` : null,
@@ -118,7 +119,8 @@ function playedTrial(trial) {
         items.length ? el("a", { href: address(unit, trial.trial, null, "learnt") }, `learned: ${summed(items)}`) : null),
       spent.length ? el("details", { class: "spent" }, el("summary", {}, trial.seconds ? "Calls, tokens and time" : "Calls and tokens"),
         ...spent.map((line) => el("p", { class: "dim" }, line))) : null),
-    el("div", { class: "walker" }, walkerBar(), stepList(trial), el("div", { id: "step" })),
+    unknown ? el("p", { class: "empty" }, `No step of this trial is in the page: ${data.why_not}.`)
+      : el("div", { class: "walker" }, walkerBar(), stepList(trial), el("div", { id: "step" })),
     el("div", { id: "beside-box" }),
     open.learnt,
   ];
@@ -144,7 +146,7 @@ function stepList(trial) {
 /** Draw a step of the open trial; one out of range is the nearest there is. */
 function walk(wanted) {
   const { data, trial } = open;
-  if (!trial?.steps) return;
+  if (!trial?.steps || !byId("step")) return;
   const number = Math.max(1, Math.min(trial.steps.length, wanted));
   open.step = number;
   const step = trial.steps[number - 1];
