@@ -5,7 +5,7 @@ draw. Their texts are those of the tables, so that both say the same. (`figures.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rsso_dspy.records import UnitRecord
@@ -94,8 +94,12 @@ class Drawings:
 
     @property
     def names(self) -> set[str]:
-        grid = {"grid"} if self.has_grid else set()
-        return {*(["differences"] if self.forests else []), *self.charts, *grid}
+        names = set(self.charts)
+        if self.forests:
+            names.add("differences")
+        if self.has_grid:
+            names.add("grid")
+        return names
 
 
 def build_drawings(
@@ -182,7 +186,9 @@ def _write_difference(difference: float, interval: BootstrapInterval | None) -> 
 
 def _read_dose(pair: compare.Comparison) -> Mapping[str, Any] | None:
     dose: Any = getattr(pair, "dose", None)
-    return asdict(dose) if is_dataclass(dose) and not isinstance(dose, type) else dose
+    if dose is None or isinstance(dose, Mapping):
+        return dose
+    return asdict(dose)
 
 
 # Curves.

@@ -43,10 +43,9 @@ class PageSection:
 
 
 def build_page_sections(found: Analysis, drawings: Drawings, with_paper: bool = False) -> list[PageSection]:
-    sheets = {
-        sheet.name: sheet if sheet.name in UNMERGED else merge_columns(sheet)
-        for sheet in build_tables(found, with_paper)
-    }
+    sheets = {}
+    for sheet in build_tables(found, with_paper):
+        sheets[sheet.name] = sheet if sheet.name in UNMERGED else merge_columns(sheet)
     drawn = drawings.names
     sections = []
     for name, view in load_data("texts.toml")["views"].items():

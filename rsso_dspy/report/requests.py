@@ -7,7 +7,7 @@ The texts of the parts, joined, are the message, whatever is taken for a heading
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -48,20 +48,32 @@ class MessageTable:
 
     def add_request(self, call: Call) -> list[int]:
         """Return the numbers of a request's messages."""
-        return [self._add(str(sent.get("role")), text_of(sent.get("content"))) for sent in call.request["messages"]]
+        numbers = []
+        for sent in call.request["messages"]:
+            numbers.append(self._add(str(sent.get("role")), text_of(sent.get("content"))))
+        return numbers
 
     def _add(self, role: str, text: str) -> int:
-        number = self._numbers.setdefault((role, text), len(self.messages))
-        if number == len(self.messages):
-            parts = split_system(text, self.regions) if role == "system" else split_message(text, self.regions)
-            self.messages.append((role, [Part("", text)] if role == "assistant" else parts))
-        return number
+        if (role, text) not in self._numbers:
+            self._numbers[role, text] = len(self.messages)
+            self.messages.append((role, self._split(role, text)))
+        return self._numbers[role, text]
+
+    def _split(self, role: str, text: str) -> list[Part]:
+        if role == "assistant":
+            return [Part("", text)]
+        if role == "system":
+            return split_system(text, self.regions)
+        return split_message(text, self.regions)
 
 
 def list_regions(record: TrialsRecord) -> list[str]:
     """Return the fields of the actor, and those that memories of other packages added in this record."""
-    added = (re.split("[:@]", name)[0] for trial in record.trials for name in trial.shown)
-    return list(dict.fromkeys([*REGIONS, *added]))
+    regions = dict.fromkeys(REGIONS)
+    for trial in record.trials:
+        for name in trial.shown:
+            regions[re.split("[:@]", name)[0]] = None
+    return list(regions)
 
 
 def split_system(text: str, regions: Collection[str]) -> list[Part]:
@@ -82,28 +94,42 @@ def split_system(text: str, regions: Collection[str]) -> list[Part]:
 def split_message(text: str, regions: Collection[str]) -> list[Part]:
     """Split a message where a line begins with the label of a field. A label that stands there several times is a
     heading at its last place, as those before are quoted."""
-    places = dict(_find_headings(text, regions))
-    starts = sorted((start, name) for name, start in places.items() if not _is_in_history(name, places, text))
-    if not starts or starts[0][0] > 0:
-        starts.insert(0, (0, ""))
-    ends = [*(start for start, _ in starts[1:]), len(text)]
-    return [Part(name, text[start:end]) for (start, name), end in zip(starts, ends, strict=True) if start < end]
+    places = _find_headings(text, regions)
+    names = [name for name in places if not _is_in_history(name, places, text)]
+    names.sort(key=lambda name: places[name])
+
+    parts = []
+    end = len(text)
+    for name in reversed(names):
+        start = places[name]
+        parts.append(Part(name, text[start:end]))
+        end = start
+    if end > 0:
+        parts.append(Part("", text[:end]))
+    return parts[::-1]
 
 
-def _find_headings(text: str, regions: Iterable[str]) -> Iterator[tuple[str, int]]:
+def _find_headings(text: str, regions: Iterable[str]) -> dict[str, int]:
+    """Return the last place of each field's label."""
     names = {_label(name): name for name in regions}
+    places = {}
     for found in _compile_labels(tuple(names)).finditer(text):
-        yield names[found[1]], found.start()
+        places[names[found[1]]] = found.start()
     for found in _MARK.finditer(text):
-        yield found[1], found.start()
+        places[found[1]] = found.start()
+    return places
 
 
-def _is_in_history(name: str, places: dict[str, int], text: str) -> bool:
+def _is_in_history(name: str, places: Mapping[str, int], text: str) -> bool:
     """Whether a heading is that of an earlier step, within a history that is one text."""
-    start, history, present = places[name], places.get(HISTORY), places.get(PRESENT)
-    if history is None or present is None or not history < start < present:
+    if HISTORY not in places or PRESENT not in places:
         return False
-    return name != NOTICE or _TURN.search(text[start:present]) is not None
+    start = places[name]
+    present = places[PRESENT]
+    if not places[HISTORY] < start < present:
+        return False
+    belongs_to_present = name == NOTICE and not _TURN.search(text[start:present])
+    return not belongs_to_present
 
 
 @lru_cache(maxsize=64)

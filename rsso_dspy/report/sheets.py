@@ -128,19 +128,19 @@ def merge_columns(sheet: Sheet) -> Sheet:
     """Return the sheet with one column in place of several that say the same in every row, and without those that say
     `NOTHING` in every row; notes name what is left out. Ends of intervals stay, as do whole numbers and zeros, which
     are alike by chance."""
+    texts = [[row[place].text for row in sheet.rows] for place in range(len(sheet.columns))]
     kept = [0]
     same: dict[int, list[str]] = {}
-    empty: list[str] = []
-    for place in range(1, len(sheet.columns)):
-        texts = [row[place].text for row in sheet.rows]
-        if set(texts) <= {NOTHING, ""} and NOTHING in texts:
-            empty.append(sheet.columns[place])
+    empty = []
+    for place, name in enumerate(sheet.columns[1:], start=1):
+        if NOTHING in texts[place] and set(texts[place]) <= {NOTHING, ""}:
+            empty.append(name)
             continue
-        twin = next((other for other in kept if [row[other].text for row in sheet.rows] == texts), None)
-        if twin is None or not _is_measured(sheet, place):
-            kept.append(place)
+        twins = [other for other in kept if texts[other] == texts[place]]
+        if twins and _is_measured(sheet, place):
+            same.setdefault(twins[0], []).append(name)
         else:
-            same.setdefault(twin, []).append(sheet.columns[place])
+            kept.append(place)
 
     notes = [f"{join_words(names)}: as {sheet.columns[twin]} in every row." for twin, names in same.items()]
     if empty:
@@ -162,7 +162,9 @@ def _is_measured(sheet: Sheet, place: int) -> bool:
 
 
 def join_words(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def print_parts(parts: Iterable[Sheet | Text], file: IO[str] | None = None, width: int | None = None) -> None:

@@ -14,7 +14,12 @@ const MARKS = [
 
 function drawChart(box, chart) {
   const drawing = el("div", { class: "plot" });
-  box.replaceChildren(el("figcaption", {}, chart.title), drawing, legendOf(chart), ...notesOf(chart.notes), numbersOf(chart));
+  box.replaceChildren(
+    el("figcaption", {}, chart.title),
+    drawing,
+    legendOf(chart),
+    ...notesOf(chart.notes),
+    numbersOf(chart));
   drawAtWidth(drawing, (width) => drawing.replaceChildren(plotOf(chart, width)));
 }
 
@@ -35,11 +40,13 @@ function plotOf(chart, width) {
   const steps = ticksBetween(across.low, across.high, 5).filter((tick) => chart.is_stepped || Number.isInteger(tick));
   return shape("svg", { class: "chart", width, height: HEIGHT, role: "img", "aria-label": sayChart(chart) },
     ...ticksBetween(vertical.low, vertical.high, 6).map((tick) => levelLine(tick, y(tick), width)),
-    ...steps.map((tick) => shape("text", { x: x(tick), y: HEIGHT - MARGIN.bottom + 16, "text-anchor": "middle" }, `${tick}`)),
-    shape("text", { x: (MARGIN.left + width) / 2, y: HEIGHT - 4, "text-anchor": "middle" }, chart.x_label),
+    ...steps.map((tick) => middleText(x(tick), HEIGHT - MARGIN.bottom + 16, `${tick}`)),
+    middleText((MARGIN.left + width) / 2, HEIGHT - 4, chart.x_label),
     shape("text", { x: 0, y: 12 }, chart.y_label),
     ...chart.curves.map((curve, place) => curveDrawing(chart, curve, place, x, y)));
 }
+
+const middleText = (x, y, text) => shape("text", { x, y, "text-anchor": "middle" }, text);
 
 function levelLine(tick, height, width) {
   return shape("g", {}, shape("path", { class: "tick", d: `M${MARGIN.left} ${height}H${width - MARGIN.right}` }),
@@ -50,7 +57,8 @@ function curveDrawing(chart, curve, place, x, y) {
   const aside = (place - (chart.curves.length - 1) / 2) * DODGE;
   const bars = curve.points.filter((point) => point.low !== null).map((point) =>
     shape("path", { class: "error-bar", d: `M${x(point.x) + aside} ${y(point.low)}V${y(point.high)}` }));
-  const marks = curve.points.map((point) => shape("path", { class: "mark", d: MARKS[place % MARKS.length](x(point.x), y(point.y)) },
+  const mark = MARKS[place % MARKS.length];
+  const marks = curve.points.map((point) => shape("path", { class: "mark", d: mark(x(point.x), y(point.y)) },
     shape("title", {}, `${curve.name}: ${numberOf(point.y)} at ${point.x}`)));
   const dashes = curve.is_published ? "2 3" : isCovered(chart, place) ? "7 7" : null;
   return shape("g", { stroke: curve.colour, fill: curve.colour }, ...bars,
@@ -85,14 +93,16 @@ const numberOf = (value) => value.toFixed(1);
 
 /** The chart for who does not see it: where each curve ends. */
 function sayChart({ alt, curves }) {
-  const ends = curves.filter((curve) => curve.points.length).map(({ name, points }) => `${name} ${numberOf(points.at(-1).y)}`);
+  const drawn = curves.filter((curve) => curve.points.length);
+  const ends = drawn.map(({ name, points }) => `${name} ${numberOf(points.at(-1).y)}`);
   return `${alt} Last points: ${ends.join(", ")}.`;
 }
 
 /** All points as a table. */
 function numbersOf(chart) {
-  const places = [...new Set(chart.curves.flatMap(({ points }) => points.map((point) => point.x)))].sort((a, b) => a - b);
-  const heads = [chart.x_label, ...places.map((place) => `${place}`)];
+  const known = chart.curves.flatMap(({ points }) => points.map((point) => point.x));
+  const places = [...new Set(known)].sort((a, b) => a - b);
+  const heads = places.map((place) => el("th", { scope: "col", class: "number" }, `${place}`));
   const row = ({ name, points }) => el("tr", {}, el("th", { scope: "row" }, name), ...places.map((place) => {
     const point = points.find((each) => each.x === place);
     return el("td", { class: "number" }, point ? numberOf(point.y) : "");
@@ -100,6 +110,6 @@ function numbersOf(chart) {
   return el("details", { class: "numbers" }, el("summary", {}, "As a table"),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${chart.title}, as a table` },
       el("table", {},
-        el("thead", {}, el("tr", {}, ...heads.map((head, place) => el("th", { scope: "col", class: place ? "number" : null }, head)))),
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, chart.x_label), ...heads)),
         el("tbody", {}, ...chart.curves.map(row)))));
 }

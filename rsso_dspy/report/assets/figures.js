@@ -141,16 +141,7 @@ function drawGrid(box) {
   const arms = [...new Set(UNITS.filter((unit) => !unit.training).map((unit) => unit.arm))];
   const differing = all.filter(differs);
   const tables = el("div", { class: "grid" });
-  const draw = (width) => {
-    const rows = onlyDiffering ? differing : all;
-    if (!rows.length) {
-      tables.replaceChildren(el("p", { class: "empty" }, "All arms have the same best score on every variant."));
-      return;
-    }
-    const wide = nameWidth(rows, arms, width);
-    const needed = wide + scoreWidth(arms) * arms.length;
-    tables.replaceChildren(...splitRows(rows, arms, width).map((part) => scoreTable(part, arms, wide, needed > width)));
-  };
+  const draw = (width) => tables.replaceChildren(...scoreTables(onlyDiffering ? differing : all, arms, width));
   const tick = el("input", { type: "checkbox", checked: onlyDiffering, onchange: () => {
     onlyDiffering = tick.checked;
     draw(box.clientWidth);
@@ -167,10 +158,17 @@ const LETTER_WIDTH = 7.2;
 const WIDEST_NAME = 164;
 const LONGEST_ARM = 9; // letters of an arm's name that is written in a line
 
-/** How wide a column of scores is, in pixels: as the longest name of an arm, or where names stand upright as a score. */
+/** How wide a column of scores is, in pixels: as the longest name of an arm, or as a score where names are upright. */
 function scoreWidth(arms) {
   const longest = Math.max(...arms.map((arm) => arm.length));
   return longest > LONGEST_ARM ? 44 : Math.max(44, longest * 5.6 + 8);
+}
+
+function scoreTables(rows, arms, width) {
+  if (!rows.length) return [el("p", { class: "empty" }, "All arms have the same best score on every variant.")];
+  const wide = nameWidth(rows, arms, width);
+  const isStacked = wide + scoreWidth(arms) * arms.length > width;
+  return splitRows(rows, arms, width).map((part) => scoreTable(part, arms, wide, isStacked));
 }
 
 /** As many tables beside each other as there is room for, each with a share of the rows. */
@@ -178,7 +176,9 @@ function splitRows(rows, arms, width) {
   const least = nameWidth(rows, arms, width) + scoreWidth(arms) * arms.length + 24;
   const tables = Math.max(1, Math.min(Math.floor(width / least), Math.ceil(rows.length / 4)));
   const size = Math.ceil(rows.length / tables);
-  return Array.from({ length: Math.ceil(rows.length / size) }, (_, place) => rows.slice(place * size, (place + 1) * size));
+  const parts = [];
+  for (let first = 0; first < rows.length; first += size) parts.push(rows.slice(first, first + size));
+  return parts;
 }
 
 /** How wide the names of rows are, in pixels: less where the scores of all arms need the room. */
@@ -193,7 +193,8 @@ function scoreTable(rows, arms, wide, isStacked) {
   const long = arms.some((arm) => arm.length > LONGEST_ARM);
   const corner = el("th", { scope: "col", role: "columnheader" }, "variant");
   corner.style.width = `${wide}px`;
-  const heads = arms.map((arm) => el("th", { scope: "col", role: "columnheader", class: "number" }, el("span", {}, arm)));
+  const heads = arms.map((arm) =>
+    el("th", { scope: "col", role: "columnheader", class: "number" }, el("span", {}, arm)));
   const head = el("tr", { role: "row" }, corner, ...heads);
   const form = isStacked ? "scores stacked" : long ? "scores upright" : "scores";
   const table = el("table", { class: form, role: "table" }, el("thead", { role: "rowgroup" }, head),

@@ -2,7 +2,8 @@
 // parts that have headings.
 
 /** Parts that are closed at first, as they say the same at every step. */
-const CLOSED = new Set(["instruction", "form_of_the_answer", "examples", "about", "action_templates", "solved_examples"]);
+const CLOSED = new Set(["instruction", "form_of_the_answer", "examples", "about", "action_templates",
+  "solved_examples"]);
 const LONG = 3000;
 
 /** Parts that are others at every step. */
@@ -84,21 +85,25 @@ function goneNote(messages, before) {
   if (!before) return null;
   const here = new Set(messages.flatMap(({ parts }) => parts).map(({ name }) => name));
   const gone = [...before.texts.keys()].filter((name) => !here.has(name) && !MOVING.has(name));
-  return gone.length ? el("p", { class: "note" }, `No longer there since ${before.where}: ${gone.map(labelOf).join(", ")}`) : null;
+  if (!gone.length) return null;
+  return el("p", { class: "note" }, `No longer there since ${before.where}: ${gone.map(labelOf).join(", ")}`);
 }
 
-/** The messages in the order in which they were sent. Those between the first and the last of a conversation fold up. */
+/** The messages in the order in which they were sent. Those between the first and the last of a conversation are
+ * folded up. */
 function messageParts(messages, before, links) {
-  const shown = messages.map((message, place) => messagePart(message, place, place === messages.length - 1, before, links));
+  const shown = messages.map((message, place) => {
+    const isMarked = place < 2 || place === messages.length - 1;
+    return messagePart(message, isMarked ? before : null, links);
+  });
   const turns = shown.slice(2, -1);
   if (turns.length < 2) return shown;
   const title = `${count(turns.length, "message")} of the steps before`;
   return [...shown.slice(0, 2), folding("turns", false, { class: "turns" }, title, ...turns), ...shown.slice(-1)];
 }
 
-function messagePart({ role, parts }, place, isLast, before, links) {
-  const isMarked = place < 2 || isLast;
-  const shown = parts.map((part) => regionPart(part, role, isMarked ? markOf(part, before) : null, links));
+function messagePart({ role, parts }, before, links) {
+  const shown = parts.map((part) => regionPart(part, role, markOf(part, before), links));
   return el("div", { class: "message", "data-role": role }, el("p", { class: "note" }, role), ...shown);
 }
 
