@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +40,16 @@ def read_report(*words: object) -> tuple[str, str]:
         raise done.exception
     assert done.exit_code == 0, done.output
     return done.stdout, done.stderr
+
+
+def test_a_page_has_its_figures_without_matplotlib(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    _, err = read_report(run, "--html", tmp_path / "page.html")
+    assert "13 units" in err
+    index = re.search(r'id="index">(.*?)</script>', (tmp_path / "page.html").read_text(encoding="utf-8"))
+    figures = json.loads(index[1])["figures"]
+    assert list(figures["forests"]) == ["", *ARMS]
+    assert list(figures["charts"]) == ["best-of-t", "success", "survival"]
 
 
 def test_every_form_of_a_run_with_an_errored_unit(run, tmp_path):

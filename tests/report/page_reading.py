@@ -130,7 +130,7 @@ def turn_to(page: Any, address: str, text: str) -> None:
 
 
 def open_unit(page: Any, key: str, arm: str) -> None:
-    page.get_by_role("heading", name=re.compile(rf"^{key}\W+{arm}$")).wait_for()
+    page.get_by_role("heading", name=re.compile(rf"^{re.escape(key)}\W+{re.escape(arm)}$")).wait_for()
 
 
 def at_address(page: Any, address: str) -> None:

@@ -1,6 +1,7 @@
 """The viewer of trials, in a real browser: steps, prompts, addresses, keys, the list, and texts that mean harm."""
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from rsso_dspy.api import collect_played
 from rsso_dspy.calls import Call, text_of
 from rsso_dspy.cli.results import load_calls, open_runs, write_html
+from rsso_dspy.records import TrialResult, UnitRecord
 from rsso_dspy.report.analysis import analyze
 from rsso_dspy.report.page import Page, PageCalls, PageSection, write_page
 from rsso_dspy.report.terminal import replace_controls
@@ -27,6 +29,7 @@ from tests.report.page_reading import (
 )
 
 RECORDED = Path(__file__).parents[2] / "examples/recorded"
+RUNS = sorted(file.parent.name for file in RECORDED.glob("*/run.json"))
 
 
 def test_a_step_shows_the_answer_and_what_came_of_it(visit, played):
@@ -130,19 +133,47 @@ def read_prompt(page: Any) -> list[tuple[str, str]]:
     )
 
 
-@pytest.mark.parametrize("name", ["babyai-2x2", "scienceworld-short"])
-def test_the_panel_of_a_recorded_run_is_the_logged_request(visit, tmp_path, name):
-    pool = open_runs([RECORDED / name])
-    write_html(pool, (played := collect_played(pool)), analyze(played), False, "interval", tmp_path / "page.html")
-    longest = max(played.records, key=lambda unit: len(unit.trials[-1].trajectory.steps))
-    for unit, step in [(played.records[0], 1), (longest, 1), (longest, 4)]:
-        trial = unit.trials[-1].trial
-        (store,) = pool.stores
-        call = [call for call in load_calls(store, unit)[trial] if (call.step, call.role) == (step, "actor")][-1]
-        page = visit(f"#/trials/{unit.arm}/{unit.key}/s{unit.seed}/t{trial}/n{step}", file=tmp_path / "page.html")
-        at_step(page, step, of=len(unit.trials[-1].trajectory.steps))
+Place = tuple[UnitRecord, TrialResult, int]  # unit, trial and step
+
+
+def check_panel(visit: Any, folder: Path, file: Path, choose: Callable[[Sequence[UnitRecord]], list[Place]]) -> None:
+    """Check that the panel shows, at these steps of units, what the log holds as sent."""
+    pool = open_runs([folder])
+    played = collect_played(pool)
+    write_html(pool, played, analyze(played), False, "interval", file)
+    (store,) = pool.stores
+    page = visit("#/trials", file=file)
+    for unit, trial, number in choose(played.records):
+        calls = load_calls(store, unit)[trial.trial]
+        call = [call for call in calls if (call.step, call.role) == (number, "actor")][-1]
+        page.evaluate(
+            "place => { location.hash = place }",
+            f"#/trials/{unit.arm}/{unit.key}/s{unit.seed}/t{trial.trial}/n{number}",
+        )
+        open_unit(page, unit.key, unit.arm)
+        page.locator(f".strip [data-trial='{trial.trial}'][aria-current=true]").wait_for()
+        at_step(page, number, of=len(trial.trajectory.steps))
         sent = [[said["role"], replace_controls(text_of(said["content"]))] for said in call.request["messages"]]
         assert read_prompt(page) == sent
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_panel_of_a_recorded_run_is_the_logged_request(visit, tmp_path, name):
+    def choose(units: Sequence[UnitRecord]) -> list[Place]:
+        longest = max(units, key=lambda unit: len(unit.trials[-1].trajectory.steps))
+        last = len(longest.trials[-1].trajectory.steps)
+        return [(units[0], units[0].trials[0], 1), *((longest, longest.trials[-1], step) for step in (1, 2, last))]
+
+    check_panel(visit, RECORDED / name, tmp_path / "page.html", choose)
+
+
+def test_the_panel_of_each_memory_is_the_logged_request(visit, memories_run, tmp_path):
+    def choose(units: Sequence[UnitRecord]) -> list[Place]:
+        last = {unit.arm: unit for unit in units}  # the second of a stream, and the last trial of it
+        assert len(last) == 16
+        return [(unit, unit.trials[-1], len(unit.trials[-1].trajectory.steps)) for unit in last.values()]
+
+    check_panel(visit, memories_run, tmp_path / "page.html", choose)
 
 
 def test_earlier_messages_of_a_conversation_fold_up_and_other_requests_stand_below(visit, tmp_path):

@@ -22,10 +22,6 @@ from tests.report.page_reading import expand
 
 RECORDED = Path(__file__).parents[2] / "examples/recorded"
 RUNS = sorted(file.parent.name for file in RECORDED.glob("*/run.json"))
-METHODS = (
-    "reflexion,reflexion-hierarchical,sso,rsso,react-sso,reflexion-sso,omnireflect-neural,omnireflect-symbolic,"
-    "last-trajectory,long-context,exprag,expel,awm,reasoningbank,ace,cheatsheet"
-)
 
 
 def check_requests(folder: Path) -> Iterator[tuple[Call, list[str]]]:
@@ -58,11 +54,8 @@ def test_the_page_of_a_recorded_run_holds_every_request_as_it_was_sent(name):
         assert set(parts) - {"instruction", "form_of_the_answer", "examples", ""} <= set(REGIONS)
 
 
-def test_the_page_of_a_fresh_run_holds_every_request_of_each_memory(rsso, tmp_path):  # noqa: F811
-    variants = "OpenRedBlueDoorsDebug::1234,OpenRedBlueDoorsDebug::1235"
-    options = ["--variants", variants, "--trials", "2", "--set", "embedder.model=hash", "--set", "protocol.steps=6"]
-    assert rsso("run", "--benchmark", "babyai", "--methods", METHODS, *options, "--out", "run")[0] == 0
-    regions = {part for call, parts in check_requests(tmp_path / "run") if call.role == "actor" for part in parts}
+def test_the_page_of_a_fresh_run_holds_every_request_of_each_memory(memories_run):
+    regions = {part for call, parts in check_requests(memories_run) if call.role == "actor" for part in parts}
     assert regions >= {"plans_from_past_attempts", "constitution", "past_attempts", "experience"}
     assert not regions - set(REGIONS) - {"instruction", "form_of_the_answer", ""}
 
