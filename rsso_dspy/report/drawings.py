@@ -247,7 +247,7 @@ def _add_published(chart: Chart, styles: Mapping[str, ArmStyle]) -> Chart:
         colour = styles[method].colour if method in styles else FAINT
         curves.append(Curve(f"{method}, published", colour, tuple(shown), is_published=True))
     source = f"Dashed: published, another model. {published['source']}."
-    notes = (source, describe_derived_points("A mean"), *chart.notes)
+    notes = (source, describe_derived_points("Each of these means"), *chart.notes)
     return replace(chart, curves=tuple(curves), notes=notes)
 
 

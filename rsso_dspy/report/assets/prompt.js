@@ -40,6 +40,12 @@ function costOf({ seconds, tokens: [sent, said] }) {
   return [took, counted].filter(Boolean);
 }
 
+/** Who answered an exchange, at what cost, and after how many failures. */
+function factsOf(exchange) {
+  const failed = exchange.failed ? `${count(exchange.failed, "request")} failed before` : null;
+  return [exchange.model, ...costOf(exchange), failed].filter(Boolean);
+}
+
 function promptPart(data, trial, number, links) {
   const exchange = actingAt(trial, number);
   if (!exchange) {
@@ -137,9 +143,8 @@ function exchangesPart(data, trial, number) {
 
 function exchangePart(data, exchange, place) {
   const messages = messagesOf(data, exchange);
-  const failed = exchange.failed ? `${count(exchange.failed, "request")} failed before` : null;
-  const facts = [exchange.model, count(lengthOf(messages), "character"), ...costOf(exchange), failed];
-  const title = [el("b", {}, exchange.role), " ", el("span", { class: "dim" }, facts.filter(Boolean).join(", "))];
+  const facts = [count(lengthOf(messages), "character"), ...factsOf(exchange)].join(", ");
+  const title = [el("b", {}, exchange.role), " ", el("span", { class: "dim" }, facts)];
   const sent = messages.flatMap(({ role, parts }) =>
     [el("p", { class: "note" }, role), lines(parts.map((part) => part.text).join(""), { class: "sent" })]);
   return folding(`exchange ${exchange.role} ${place}`, false, { class: "region r-other exchange" }, title,

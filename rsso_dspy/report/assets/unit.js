@@ -169,7 +169,7 @@ function walk(wanted) {
 function answerPart(step) {
   const part = (label, ...said) => el("div", {}, el("dt", {}, label), el("dd", {}, ...said));
   const acting = actingAt(open.trial, step.number);
-  const cost = acting ? [acting.model, ...costOf(acting), acting.failed ? `${count(acting.failed, "request")} failed before` : ""].filter(Boolean) : [];
+  const cost = acting ? factsOf(acting) : [];
   const said = acting ? acting.answer : step.unread || step.reasoning;
   return el("section", { class: "answer", "aria-label": "Answer" }, el("h4", {}, "Answer ",
     cost.length ? el("span", { class: "dim cost" }, cost.join(", ")) : null,
