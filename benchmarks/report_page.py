@@ -26,7 +26,6 @@ from typing import Any
 from benchmarks.script import exit_lacking, make_parser, parse_options, print_head, print_row
 from rsso_dspy.cli.results import load_calls
 from rsso_dspy.config import load_config
-from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
@@ -111,9 +110,7 @@ def measure_page(source: Path, target: Path, trials: int, rounds: int) -> PageMe
     chosen = list(repeat_records(records, trials))
     before = reset_peak_memory()
     started = time.perf_counter()
-    page = Page(
-        source.name, build_sections(chosen), "", [RULE_BASED_NOTE], [("Trials", f"{trials:,}")], ACTION_TEMPLATES
-    )
+    page = Page(source.name, build_sections(chosen), "", [RULE_BASED_NOTE], [("Trials", f"{trials:,}")])
     write_page(
         target,
         page,

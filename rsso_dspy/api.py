@@ -86,7 +86,7 @@ class RunResult:
         told = f"{', '.join(means) or 'nothing finished'} points on average; {units} units"
         if skipped := sum(each.is_skipped for each in errored):
             told += f", {skipped} skipped, as the environment refuses them"
-        again = {"errored": len(errored) - skipped, "not finished": self.analysis.missing}
+        again = {"errored": len(errored) - skipped, "not finished": self.analysis.missing_units}
         left = "".join(f", {count} {what}" for what, count in again.items() if count)
         return f"RunResult({self.folder}: {told}{left}{': repeat the call to resume' if left else ''})"
 

@@ -18,8 +18,7 @@ from rsso_dspy.cli.options import (
     print_paragraph,
     print_status,
 )
-from rsso_dspy.environments.benchmark import get_benchmark
-from rsso_dspy.errors import NotInstalled, NotRecorded, UnknownName, UsageError
+from rsso_dspy.errors import NotRecorded, UnknownName, UsageError
 from rsso_dspy.files import atomic_write_text, check_output_path
 from rsso_dspy.memory.formats import ConstitutionFile
 from rsso_dspy.optimize import program_file
@@ -28,6 +27,7 @@ from rsso_dspy.pricing import PriceOf, format_dollars, format_tokens
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, Step, TrialResult, UnitRecord, Usage
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
+from rsso_dspy.report.drawings import build_drawings
 from rsso_dspy.report.figures import FORMATS, PICTURE, draw_figures, save_figure
 from rsso_dspy.report.intervals import Bars, group_values
 from rsso_dspy.report.page import LearntItem, Page, PageCalls, build_page_sections, trace_learnt_items, write_page
@@ -44,6 +44,7 @@ STEP_INDENT = " " * 6  # what belongs to a step stands below its action
 ABRIDGED = 160  # how many characters of a demonstration's field are printed
 MOST_NAMED = 3  # roles that a cell names
 MOST_STEPS = 20_000  # maximum number of steps whose requests and answers a page holds
+LOGS_ONLY = "logs of Reflexion hold none"
 TOO_MANY = "the run is long; `rsso-dspy show DIR UNIT --prompts` shows what was sent in one unit"
 
 
@@ -459,20 +460,16 @@ def write_tables_and_figures(
 def write_html(
     pool: PooledRuns, played: RunRecords, analysis: Analysis, with_paper: bool, bars: Bars, file: Path
 ) -> None:
-    """Write the page; without figures if matplotlib is not installed."""
-    try:
-        figures = draw_figures(analysis, with_paper, bars)
-    except NotInstalled as error:
-        figures = []
-        print_status(f"the page has no figures: {error}")
+    """Write the page."""
     records: list[JobRecord] = [*played.records, *played.trainings]
+    drawings = build_drawings(analysis, played.records, with_paper, bars)
     page = Page(
         ", ".join(store.folder.resolve().name for store in pool.stores) or "logs of Reflexion",
-        build_page_sections(analysis, figures, with_paper),
+        build_page_sections(analysis, drawings, with_paper),
         write_headline(analysis),
         describe_run(analysis),
         list(describe_facts(analysis).items()),
-        get_benchmark().action_templates["sso"],
+        drawings,
     )
     left = MOST_STEPS
 
@@ -491,7 +488,7 @@ def write_html(
                     return PageCalls(why_not="its log is damaged", seconds=log.seconds)
                 left -= steps
                 return PageCalls(calls, seconds=log.seconds)
-        return PageCalls(why_not="its log is not in the folder of the run")
+        return PageCalls(why_not=LOGS_ONLY if played.success_only else "its log is not in the folder of the run")
 
     write_page(file, page, records, find_calls)
     print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")

@@ -189,7 +189,7 @@ class Analysis:
     facts: Mapping[str, tuple[str, ...]]  # what the results depend on: name to all its values
     rule_based: bool
     alike: bool  # whether all scored arms have scores for the same units; otherwise their means are not comparable
-    missing: int  # number of planned units without a record
+    missing: Mapping[str, int]  # arm to its planned units without a record
     missing_shards: tuple[str, ...]  # parts `i/n` of the run that are not here, whose number of units is unknown
     repeated: Mapping[str, tuple[int, int]]  # see `count_repeated_units`
     advice: Mapping[str, Advice]  # of each arm that starts from a constitution
@@ -199,6 +199,10 @@ class Analysis:
     """Each arm of Reflexion to the metrics of its first trials alone, which rSSO prints as ReAct (Table 1, note)."""
     unreadable: Mapping[str, int]  # arm to its steps, where the actor's answer could be read at none of them
     limits: tuple[str, ...]  # sentences on answers and prompts that were cut
+
+    @property
+    def missing_units(self) -> int:
+        return sum(self.missing.values())
 
     @property
     def main_result(self) -> compare.Comparison | None:
@@ -215,8 +219,8 @@ class Analysis:
 
     def describe_gaps(self) -> Iterator[str]:
         """Yield sentences on what is missing, unread or cut off."""
-        if self.missing:
-            units = f"{self.missing:,} planned units have" if self.missing > 1 else "1 planned unit has"
+        if missing := self.missing_units:
+            units = f"{missing:,} planned units have" if missing > 1 else "1 planned unit has"
             yield f"The run is incomplete: {units} no record."
         if shards := self.missing_shards:
             yield f"This is without shard{'s' * (len(shards) > 1)} {', '.join(shards)} of the run."
@@ -260,7 +264,7 @@ def analyze(
         facts=collect_run_facts(everything) | {"played": played.dates, "answers": played.answers},
         rule_based=any(record.rule_based for record in everything),
         alike=len({frozenset(map(metrics.get_unit_key, records)) for records in scored.values() if records}) <= 1,
-        missing=sum(played.missing.values()),
+        missing=played.missing,
         missing_shards=tuple(played.missing_shards),
         repeated=metrics.count_repeated_units(arms),
         advice={arm: found for arm, of in arms.items() if (found := _find_advice(of, played.advisors.get(arm, "")))},
@@ -367,7 +371,7 @@ def _compute_task_means(scored: Mapping[str, Sequence[UnitRecord]]) -> Iterator[
         yield TaskMeans(task, len(units), means)
 
 
-PLAIN = ("rule_based", "missing", "missing_shards", "alike", "tasks", "trainings", "squares", "errored", "advice")
+PLAIN = ("rule_based", "missing_shards", "alike", "tasks", "trainings", "squares", "errored", "advice")
 MEASURES = ("progress", "grounding", "turns", "most_calls", "rules", "writings")
 """What AgentBoard and OmniReflect report of a task."""
 
@@ -387,6 +391,7 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
     return {
         "facts": {name: list(values) for name, values in found.facts.items() if values},
         "note": found.rule_based_note,
+        "missing": found.missing_units,
         **{name: data[name] for name in (*PLAIN, "arms", "comparisons")},
         "repeated": {arm: {"equal": equal, "units": units} for arm, (equal, units) in found.repeated.items()},
         "measures": measures,

@@ -2,12 +2,10 @@
 contrast of 3 or more on white and on a dark page, and any two are distinguishable with colour blindness. The marker is
 a second cue and repeats with another period than the colour."""
 
-import base64
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from io import BytesIO
 from itertools import cycle
 from pathlib import Path
 from textwrap import fill
@@ -62,14 +60,6 @@ class ReportFigure:
     title: str
     alt: str  # what the picture shows, in words; its numbers stand in the tables
     figure: "Figure"
-
-    @property
-    def source(self) -> str:
-        """An address that holds the picture, for a page that fetches nothing. Letters are shapes, so the page needs
-        `alt` beside it."""
-        content = BytesIO()
-        _draw_into(self.figure, content, ".svg", **{"savefig.transparent": True})
-        return f"data:image/svg+xml;base64,{base64.b64encode(content.getvalue()).decode()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +127,7 @@ def _draw_best_of_t(found: Analysis, styles: Mapping[str, ArmStyle], bars: Bars,
         low, high = (low + high) / 2 - 1, (low + high) / 2 + 1
         axes.set_ylim(low, high)
     begins = ["The vertical axis does not begin at 0."] if low > 0 else []
-    return _finish_figure("best-of-t", axes, [*begins, *notes, *_list_notes(found)])
+    return _finish_figure("best-of-t", axes, [*begins, *notes, *list_notes(found)])
 
 
 def _draw_published_curves(axes: "Axes", styles: Mapping[str, ArmStyle]) -> list[str]:
@@ -167,7 +157,7 @@ def _draw_success(found: Analysis, styles: Mapping[str, ArmStyle], bars: Bars) -
     axes.set(ylim=(-2, 102), ylabel="units solved so far, %")
     curves = {arm: estimates.success for arm, estimates in found.estimates.items()}
     notes = _draw_curves(axes, curves, styles, bars)
-    return _finish_figure("success", axes, [*notes, *_list_notes(found)])
+    return _finish_figure("success", axes, [*notes, *list_notes(found)])
 
 
 def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
@@ -181,7 +171,7 @@ def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFig
     axes.set(xlim=(0, 100), ylim=(-2, 102), ylabel="units that reach x, %")
     axes.set_xlabel("x: best accumulator of the unit, points of 100")
     axes.grid(axis="y")
-    return _finish_figure("survival", axes, _list_notes(found, best=True))
+    return _finish_figure("survival", axes, list_notes(found, best=True))
 
 
 def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
@@ -202,8 +192,8 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
         rows.append((name, MeanEstimate(square.interaction.difference, square.interaction.interval), square.pairs, "D"))
         neither, reflections, skills, both = square.corners
         notes.append(f"{name}: {both} − {skills} − {reflections} + {neither}; {square.reading}.")
-    notes += [*doses, *_describe_bars(estimate.interval for _, estimate, *_ in rows)]
-    notes += _list_notes(found, paired=True)
+    notes += [*doses, *describe_difference_bars(estimate.interval for _, estimate, *_ in rows)]
+    notes += list_notes(found, paired=True)
     sizes = [1 + 0.5 * name.count("\n") for name, *_ in rows]
     axes = _open_axes(ROW * sum(sizes) + 0.75)
     places = [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)]  # from the top
@@ -248,8 +238,8 @@ def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle], bars: Bars
     for arm in turns:
         named = replace(styles[arm], name=f"{styles[arm].name}, {turns[arm]:,.3g} turns per task")
         axes.plot([], [], **named.line)
-    notes = _describe_mean_bars((estimates.success[-1] for estimates in found.estimates.values()), bars)
-    return _finish_figure("efficiency", axes, [*notes, *_list_notes(found, best=True)])
+    notes = describe_mean_bars((estimates.success[-1] for estimates in found.estimates.values()), bars)
+    return _finish_figure("efficiency", axes, [*notes, *list_notes(found, best=True)])
 
 
 # Axes, legend and notes.
@@ -292,7 +282,7 @@ def _draw_curves(
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("trials")
     axes.grid(axis="y")
-    return _describe_mean_bars((mean for means in curves.values() for mean in means), bars)
+    return describe_mean_bars((mean for means in curves.values() for mean in means), bars)
 
 
 def _finish_figure(name: str, axes: "Axes", notes: Sequence[str]) -> ReportFigure:
@@ -317,7 +307,7 @@ def _finish_figure(name: str, axes: "Axes", notes: Sequence[str]) -> ReportFigur
 # What is said beside a picture.
 
 
-def _list_notes(found: Analysis, best: bool = False, paired: bool = False) -> list[str]:
+def list_notes(found: Analysis, best: bool = False, paired: bool = False) -> list[str]:
     """Return what has to be said beside a picture of these arms; `best` where it shows the best of all trials, `paired`
     where it shows only units that all of them finished."""
     notes = []
@@ -333,7 +323,7 @@ def _list_notes(found: Analysis, best: bool = False, paired: bool = False) -> li
     return [*notes, RULE_BASED_NOTE] if found.rule_based else notes
 
 
-def _describe_mean_bars(means: Iterable[MeanEstimate], bars: Bars) -> list[str]:
+def describe_mean_bars(means: Iterable[MeanEstimate], bars: Bars) -> list[str]:
     """Say what the bars of means are; nothing where there are none."""
     drawn = list(means)
     if bars == "interval":
@@ -345,7 +335,7 @@ def _describe_mean_bars(means: Iterable[MeanEstimate], bars: Bars) -> list[str]:
     return [f"Bars: {kind}. Differences have intervals of their own."] if kind else []
 
 
-def _describe_bars(intervals: Iterable[MeanInterval | None]) -> list[str]:
+def describe_difference_bars(intervals: Iterable[MeanInterval | None]) -> list[str]:
     """Say what the bars of differences are, and a point without one."""
     drawn = list(intervals)
     over = _name_clusters(drawn)
@@ -362,7 +352,7 @@ def _name_clusters(intervals: Iterable[MeanInterval | None]) -> str:
     return " and ".join(words[name] for name in words if name in drawn)
 
 
-# Files, and pictures of a page.
+# Files.
 
 WRITER = "rsso-dspy"  # creator named in a figure's file
 DOTS = 150  # per inch, of a PNG

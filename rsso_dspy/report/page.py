@@ -1,6 +1,7 @@
 """A run as one HTML file that opens without a network: tables and figures in views, a viewer for every trial. It holds
 head, views, the list of trials, then one compressed chunk per record (see below); these go through a temporary
-file, so memory does not grow with the run. The page allows no network and only its own style and scripts, by hash."""
+file, so memory does not grow with the run. The page allows no network and only its own style and scripts, by hash.
+Figures are drawn by its scripts from the data of `drawings.py`."""
 
 import base64
 import gzip
@@ -13,20 +14,22 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Literal
 
-from rsso_dspy.calls import Call, text_of
+from rsso_dspy.calls import Call
 from rsso_dspy.files import atomic_path, check_output_path, make_marked_kind
 from rsso_dspy.records import Lesson, Step, TrainingRecord, TrialResult, TrialsRecord, UnitRecord
 from rsso_dspy.redact import make_redactor, redact_json
 from rsso_dspy.report.analysis import Analysis, describe_unreported_costs
-from rsso_dspy.report.figures import ReportFigure
+from rsso_dspy.report.drawings import Drawings
 from rsso_dspy.report.metrics import CONSTITUTION, REFLECTIONS, split_reflections
 from rsso_dspy.report.published import load_data
-from rsso_dspy.report.sheets import Sheet
+from rsso_dspy.report.requests import MessageTable, list_regions
+from rsso_dspy.report.sheets import Sheet, merge_columns
 from rsso_dspy.report.tables import build_tables
 from rsso_dspy.report.terminal import replace_controls
 
-SCRIPTS = ("dom", "data", "list", "prompt", "learnt", "unit", "main")
+SCRIPTS = ("dom", "data", "list", "prompt", "learnt", "unit", "figures", "charts", "main")
 """Files in assets/, without their ending, joined in this order into one script."""
+UNMERGED = ("tasks",)  # tables whose columns are arms, each of which a reader looks for
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +38,28 @@ class PageSection:
     title: str
     lead: str  # one or two sentences of plain text
     sheets: tuple[Sheet, ...] = ()
-    drawings: tuple[ReportFigure, ...] = ()
+    figures: tuple[str, ...] = ()  # names of the figures above the tables
+    figures_below: tuple[str, ...] = ()
 
 
-def build_page_sections(
-    found: Analysis, drawn: Sequence[ReportFigure] = (), with_paper: bool = False
-) -> list[PageSection]:
-    sheets = {sheet.name: sheet for sheet in build_tables(found, with_paper)}
+def build_page_sections(found: Analysis, drawings: Drawings, with_paper: bool = False) -> list[PageSection]:
+    sheets = {}
+    for sheet in build_tables(found, with_paper):
+        sheets[sheet.name] = sheet if sheet.name in UNMERGED else merge_columns(sheet)
+    drawn = drawings.names
     sections = []
     for name, view in load_data("texts.toml")["views"].items():
         lead = " ".join([view["lead"], *(describe_unreported_costs(found.bill) if name == "cost" else ())])
-        shown = tuple(sheets[each] for each in view["tables"] if each in sheets)
-        kept = tuple(each for each in drawn if each.name in view["figures"])
-        sections += [PageSection(name, view["title"], lead, shown, kept)] if shown or kept else []
+        section = PageSection(
+            name,
+            view["title"],
+            lead,
+            tuple(sheets[each] for each in view["tables"] if each in sheets),
+            tuple(each for each in view["figures"] if each in drawn),
+            tuple(each for each in view["below"] if each in drawn),
+        )
+        if section.sheets or section.figures or section.figures_below:
+            sections.append(section)
     return sections or [PageSection("overview", "Overview", "No unit is finished yet.")]
 
 
@@ -63,7 +75,7 @@ class Page:
     headline: str = ""  # what came out, in a few sentences
     notes: Sequence[str] = ()  # they stand at the top of every view
     facts: Sequence[tuple[str, str]] = ()  # labels and values of where the run came from
-    templates: str = ""  # text of the prompt's action_templates region where a record notes none
+    drawings: Drawings = field(default_factory=Drawings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +134,7 @@ def _render_shell(page: Page, entries: Sequence[dict[str, Any]]) -> str:
     digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
     sources = "script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:".format(*digests)
     policy = f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
-    index = redact_json(json.dumps({"units": entries, "templates": replace_controls(page.templates)}))
+    index = redact_json(json.dumps({"units": entries, "figures": _replace_all_controls(asdict(page.drawings))}))
     return environment.get_template("page.html.j2").render(
         page=page,
         units=len(entries),
@@ -133,10 +145,19 @@ def _render_shell(page: Page, entries: Sequence[dict[str, Any]]) -> str:
     )
 
 
+def _replace_all_controls(data: Any) -> Any:
+    if isinstance(data, str):
+        return replace_controls(data)
+    if isinstance(data, dict):
+        return {replace_controls(name): _replace_all_controls(value) for name, value in data.items()}
+    return list(map(_replace_all_controls, data)) if isinstance(data, list | tuple) else data
+
+
 # A record for the viewer: a line of the list, and a compressed chunk that is opened on demand. A chunk holds every
-# distinct paragraph of its long texts once; characters with an effect in a browser are replaced by marks. What was
-# learned in which trial, and which prompts contained it, is read off the record: the final snapshot of memories, texts
-# in prompts, ids recalled by steps. Items that no trial of the record produced have trial 0.
+# distinct message of its requests once, and every distinct paragraph of its long texts; characters with an effect in a
+# browser are replaced by marks. What was learned in which trial, and which prompts contained it, is read off the
+# record: the final snapshot of memories, texts in prompts, ids recalled by steps. Items that no trial of the record
+# produced have trial 0.
 
 
 def build_list_entry(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
@@ -173,22 +194,30 @@ def build_record_data(record: UnitRecord | TrainingRecord, calls: PageCalls = NO
 
     data = {name: getattr(record, name) for name in ("model", "program", "protocol", "start")}
     data["budgets"] = record.budgets if isinstance(record, TrainingRecord) else [record.budget] * len(record.trials)
-    data["trials"] = [
-        {
-            **asdict(result),
-            **{name: getattr(result.trajectory, name) for name in FIGURES if result.trajectory},
-            "error": result.error if result.trajectory is None else None,
-            "seconds": calls.seconds.get(result.trial),
-            "exchanges": _build_exchanges(calls.by_trial.get(result.trial, ())),
-        }
-        for result in record.trials
-    ]
+    table = MessageTable(list_regions(record))
+    data["trials"] = [_build_trial(result, calls, table) for result in record.trials]
+    data["messages"] = [(role, [(part.name, part.text) for part in parts]) for role, parts in table.messages]
     data |= {"why_not": calls.why_not, "learnt": list(map(asdict, trace_learnt_items(record)))}
     return {**pack(data), "texts": list(texts)}
 
 
-def _build_exchanges(calls: Sequence[Call]) -> list[dict[str, Any]]:
-    """The calls of a trial, the actor's first."""
+def _build_trial(result: TrialResult, calls: PageCalls, table: MessageTable) -> dict[str, Any]:
+    """A trial without the texts of its prompts, which stand in its requests."""
+    data = asdict(result)
+    del data["shown"]
+    if result.trajectory:
+        del data["trajectory"]["task"], data["trajectory"]["start"]
+    return {
+        **data,
+        **{name: getattr(result.trajectory, name) for name in FIGURES if result.trajectory},
+        "error": result.error if result.trajectory is None else None,
+        "seconds": calls.seconds.get(result.trial),
+        "exchanges": _build_exchanges(calls.by_trial.get(result.trial, ()), table),
+    }
+
+
+def _build_exchanges(calls: Sequence[Call], table: MessageTable) -> list[dict[str, Any]]:
+    """The calls of a trial, the actor's first. ``messages`` are numbers in the table."""
     return [
         {
             **{"step": each.step, "role": each.role, "model": each.served, "seconds": each.seconds},
@@ -198,7 +227,7 @@ def _build_exchanges(calls: Sequence[Call]) -> list[dict[str, Any]]:
             ],
             "failed": len(each.failed),
             "parameters": json.dumps({"model": each.request["model"], **each.request["parameters"]}),
-            "messages": [[str(said.get("role")), text_of(said.get("content"))] for said in each.request["messages"]],
+            "messages": table.add_request(each),
             "answer": f"{each.error.get('kind')}: {each.error.get('message')}" if each.error else each.text,
             "error": each.error is not None,
         }

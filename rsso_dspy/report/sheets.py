@@ -125,6 +125,49 @@ def mark_best(rows: Sequence[Sequence[Value]]) -> list[Sequence[Value]]:
     return list(zip(*columns, strict=True))
 
 
+def merge_columns(sheet: Sheet) -> Sheet:
+    """Return the sheet with one column in place of several that say the same in every row, and without those that say
+    `NOTHING` in every row; notes name what is left out. Ends of intervals stay, as do whole numbers and zeros, which
+    are alike by chance."""
+    texts = [[row[place].text for row in sheet.rows] for place in range(len(sheet.columns))]
+    kept = [0]
+    same: dict[int, list[str]] = {}
+    empty = []
+    for place, name in enumerate(sheet.columns[1:], start=1):
+        if NOTHING in texts[place] and set(texts[place]) <= {NOTHING, ""}:
+            empty.append(name)
+            continue
+        twins = [other for other in kept if texts[other] == texts[place]]
+        if twins and _is_measured(sheet, place):
+            same.setdefault(twins[0], []).append(name)
+        else:
+            kept.append(place)
+
+    notes = [f"{join_words(names)}: as {sheet.columns[twin]} in every row." for twin, names in same.items()]
+    if empty:
+        notes.append(f"{join_words(empty)}: {NOTHING} in every row.")
+    return replace(
+        sheet,
+        columns=tuple(sheet.columns[place] for place in kept),
+        rows=tuple(tuple(row[place] for place in kept) for row in sheet.rows),
+        notes=(*notes, *sheet.notes),
+    )
+
+
+def _is_measured(sheet: Sheet, place: int) -> bool:
+    """Whether a column holds fractions, shares or means of at least two rows, and not zeros alone."""
+    if sheet.columns[place] in INTERVAL or len(sheet.rows) < 2 or not sheet.numeric[place]:
+        return False
+    cells = [row[place] for row in sheet.rows]
+    return any(cell.value for cell in cells) and any(set("./%") & set(cell.text) for cell in cells)
+
+
+def join_words(words: Sequence[str]) -> str:
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
 def print_parts(parts: Iterable[Sheet | Text], file: IO[str] | None = None, width: int | None = None) -> None:
     """Print tables without titles, and texts, to `file` (default: stdout), as wide as the terminal, or `width`."""
     console = Console(file=file, width=width)

@@ -222,7 +222,8 @@ def _build_differences_table(found: Analysis, with_paper: bool = False) -> Sheet
             sheets.format_p_value(pair.holm),
         ]
         cells += [sheets.format_p_value(pair.wilcoxon.p)] if with_paper else []
-        rows.append((*cells, str(pair.verdict), describe_doses(pair.doses), sheets.format_text(pair.asks)))
+        shown = ", ".join(f"{dose.memory} {dose.trials}/{dose.possible_trials}" for dose in pair.doses)
+        rows.append((*cells, str(pair.verdict), shown, sheets.format_text(pair.asks)))
     for name, square in found.squares.items():
         rows += _build_square_rows(square, name, found.comparisons, with_paper)
     columns = ["second - first", *columns, "verdict", "shown", "asks"]

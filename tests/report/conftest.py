@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from rsso_dspy.cli.app import app
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import UnitRecord
@@ -54,6 +56,24 @@ def played(live) -> UnitRecord:
 def run(played, tmp_path_factory) -> Path:
     """A page with that unit, an errored one, a training, and one that means harm."""
     return page_of(played, tmp_path_factory.mktemp("page") / "run.html")
+
+
+METHODS = (
+    "reflexion,reflexion-hierarchical,sso,rsso,react-sso,reflexion-sso,omnireflect-neural,omnireflect-symbolic,"
+    "last-trajectory,long-context,exprag,expel,awm,reasoningbank,ace,cheatsheet"
+)
+
+
+@pytest.fixture(scope="session")
+def memories_run(tmp_path_factory) -> Path:
+    """The folder of a run of every method with a memory, played offline."""
+    folder = tmp_path_factory.mktemp("memories") / "run"
+    variants = "OpenRedBlueDoorsDebug::1234,OpenRedBlueDoorsDebug::1235"
+    settings = ["--set", "embedder.model=hash", "--set", "protocol.steps=6", "--out", str(folder)]
+    command = ["run", "--benchmark", "babyai", "--methods", METHODS, "--variants", variants, "--trials", "2", *settings]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    return folder
 
 
 Visit = Callable[..., Any]

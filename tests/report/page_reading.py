@@ -7,23 +7,21 @@ at_step(page, 5)
 import re
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
-from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
-from rsso_dspy.records import RULE_BASED_NOTE, State, TrainingRecord, UnitRecord
-from rsso_dspy.report.page import Page, PageSection, write_page
+from rsso_dspy.calls import Call
+from rsso_dspy.records import RULE_BASED_NOTE, State, TrainingRecord, TrialResult, UnitRecord
+from rsso_dspy.report.drawings import Chart, Curve, Drawings, Forest, ForestRow, Point
+from rsso_dspy.report.page import MARK, Page, PageCalls, PageSection, write_page
 from rsso_dspy.report.sheets import build_sheet, format_difference, format_text, make_cell
-from tests.live import REWARDED
+from tests.live import REWARDED, label
 from tests.records import record
 
 EVIL_ARM = 'a/b#c?d%e&f="x"<i>\'+\u202e'
 MARKUP = "</script><script>window.bad = 1</script><img src=x onerror='window.bad = 1'><!-- ]]> \u2028 \0 \ud800"
 STEPS = 12
 NARROW = {"width": 360, "height": 740}
-
-PICTURE = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' width='691' height='90'/>"
 
 
 def page_of(unit: UnitRecord, target: Path) -> Path:
@@ -36,16 +34,59 @@ def page_of(unit: UnitRecord, target: Path) -> Path:
     columns = ("arm", "units", "Mean", "gain", *(f"column {number}" for number in range(12)))
     means = build_sheet("means", "Means", columns, [*rows, total], [MARKUP])
     tasks = build_sheet("tasks", "By task", ("task", "Mean"), [(format_text("boil", task="boil"), 33.0)])
-    curves: Any = SimpleNamespace(title="Curves", alt="One curve falls.", source=PICTURE)
     sections = [
-        PageSection("overview", "Overview", "What each arm reached.", (means,), (curves,)),
+        PageSection(
+            "overview", "Overview", "What each arm reached.", (means,), ("differences", "best-of-t"), ("grid",)
+        ),
         PageSection("tasks", "Tasks", MARKUP, (tasks,)),
     ]
     units = [unit, record("rsso", "boil", 22, [[10], None]), record("sso", "boil", 22, [[100]]), training(), evil()]
     facts = [("Commit", "c448d48cdb9c"), ("Hash", "x" * 90)]
     notes = [RULE_BASED_NOTE, MARKUP]
-    write_page(target, Page(f"Run {MARKUP}", sections, "", notes, facts, ACTION_TEMPLATES), units)
+    write_page(target, Page(f"Run {MARKUP}", sections, "", notes, facts, make_drawings()), units, find_calls)
     return target
+
+
+def make_drawings() -> Drawings:
+    """Figures whose names mean harm."""
+    row = ForestRow(EVIL_ARM, "sso", MARKUP, 9, -2.5, "-2.50 (-9.0 to +4.0)", -9.0, 4.0)
+    dose = "reflections shown in 37 of 56 later trials"
+    own = ForestRow("rsso", "sso", "memory", 9, 3.0, "+3.00 (no interval)", dose=dose, verdict="not tested")
+    both = ForestRow("interaction", "", "a", 9, 1.0, "+1.00 (+0.5 to +1.5)", 0.5, 1.5, is_interaction=True)
+    forests = {"": Forest((row, own, both), (MARKUP,)), "sso": Forest((own,), ()), EVIL_ARM: Forest((row,), ())}
+    curves = (
+        Curve("rsso", "#464afb", (Point(1, 40.0, 30.0, 50.0), Point(2, 60.0))),
+        Curve(EVIL_ARM, "#cb8218", (Point(1, 40.0), Point(2, 60.0))),
+        Curve("rsso, published", "#464afb", (Point(1, 50.0),), is_published=True),
+    )
+    chart = Chart("Curves", "One curve falls.", "trials", "points", curves, (MARKUP,))
+    titles = {
+        "differences": {"title": "Differences", "alt": "Intervals."},
+        "grid": {"title": "Every variant", "alt": ""},
+    }
+    return Drawings(forests, {"best-of-t": chart}, True, titles)
+
+
+def find_calls(unit: UnitRecord | TrainingRecord) -> PageCalls:
+    """A request for each step of a unit, with the texts that were shown at it."""
+    return PageCalls({trial.trial: [make_call(trial, number) for number in list_steps(trial)] for trial in unit.trials})
+
+
+def list_steps(trial: TrialResult) -> range:
+    return range(1, len(trial.trajectory.steps) + 1 if trial.trajectory else 1)
+
+
+def make_call(trial: TrialResult, number: int) -> Call:
+    step = trial.trajectory.steps[number - 1]
+    names = {f"skills:{','.join(step.recalled)}": "skills"} | {f"progress@{number}": "progress"}
+    shown = {names.get(name, name): text for name, text in trial.shown.items() if name in names or ":" not in name}
+    regions = {label(name): text for name, text in shown.items() if "@" not in name}
+    regions |= {"Task": trial.trajectory.task, "Observation": f"It is step {number}."}
+    sent = "\n\n".join(f"{name}: {text}" for name, text in regions.items())
+    messages = [{"role": "system", "content": f"You act. {MARKUP}"}, {"role": "user", "content": sent}]
+    request = {"model": "m", "parameters": {}, "messages": messages}
+    said = step.unread or f"{step.reasoning}\nAction: {step.proposed}"
+    return Call(trial.trial, 0, number, "actor", request, answer=[said])
 
 
 def training() -> TrainingRecord:
@@ -89,7 +130,7 @@ def turn_to(page: Any, address: str, text: str) -> None:
 
 
 def open_unit(page: Any, key: str, arm: str) -> None:
-    page.get_by_role("heading", name=re.compile(rf"^{key}\W+{arm}$")).wait_for()
+    page.get_by_role("heading", name=re.compile(rf"^{re.escape(key)}\W+{re.escape(arm)}$")).wait_for()
 
 
 def at_address(page: Any, address: str) -> None:
@@ -105,3 +146,17 @@ PLACES = {
     "#/trials/rsso/boil/s0/t2": "Episodes",
 }
 """Addresses, and what is to be seen there."""
+
+
+def expand(data: dict[str, Any]) -> dict[str, Any]:
+    """A record's data with its texts in place, as the page's scripts read it."""
+    texts = data["texts"]
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, str):
+            return "\n\n".join(texts[int(part)] for part in value[1:].split(" ")) if value[:1] == MARK else value
+        if isinstance(value, dict):
+            return {name: whole(each) for name, each in value.items()}
+        return list(map(whole, value)) if isinstance(value, list | tuple) else value
+
+    return {name: whole(value) for name, value in data.items() if name != "texts"}

@@ -10,6 +10,7 @@ from pathlib import Path
 from rsso_dspy.records import State
 from rsso_dspy.report import page as page_module
 from rsso_dspy.report import sheets
+from rsso_dspy.report.drawings import Drawings
 from rsso_dspy.report.page import Page, PageSection, build_record_data, compress_record, write_page
 from tests.records import record
 
@@ -35,7 +36,8 @@ def opened(page: str, number: int) -> dict:
 def test_a_page_holds_every_record_and_the_same_run_gives_the_same_bytes(tmp_path):
     units = [record("sso", "boil", 22, [[10], [33]]), record("rsso", "boil", 22, [[100], None])]
     for name in ("a.html", "b.html"):
-        whole = replace(PAGE, notes=["A note."], facts=[("Commit", "abc")], templates="</script><!-- wait")
+        drawings = Drawings(titles={"grid": {"title": "</script><!-- wait \u202e"}})
+        whole = replace(PAGE, notes=["A note."], facts=[("Commit", "abc")], drawings=drawings)
         write_page(tmp_path / name, whole, iter(units))
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert page == (tmp_path / "b.html").read_text(encoding="utf-8")
@@ -45,7 +47,7 @@ def test_a_page_holds_every_record_and_the_same_run_gives_the_same_bytes(tmp_pat
     index = json.loads(written)
     assert [unit["scores"] for unit in index["units"]] == [[10, 33], [100, None]]
     assert [unit["marks"] for unit in index["units"]] == ["nn", "se"]
-    assert index["templates"] == "</script><!-- wait"
+    assert index["figures"]["titles"]["grid"]["title"] == "</script><!-- wait \ufffd"
     assert page.index("A note.") < page.index("Means") < page.index('id="unit-0"')
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
 

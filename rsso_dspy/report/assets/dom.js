@@ -1,7 +1,12 @@
 // Elements made of names and texts. Whatever is shown becomes a text node: nothing is ever parsed as markup.
 
-function el(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
+const el = (tag, attributes = {}, ...children) => filled(document.createElement(tag), attributes, children);
+
+/** The same for a drawing. */
+const shape = (tag, attributes = {}, ...children) =>
+  filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+
+function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);

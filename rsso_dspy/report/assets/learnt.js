@@ -42,7 +42,7 @@ function learntPart(unit, data, trial) {
   parts.push(el("h4", { id: "learnt", tabindex: "-1" }, "What was learned"));
   if (counts.length) {
     parts.push(el("dl", { class: "counts" }, ...counts.map(([region, counted]) =>
-      el("div", {}, el("dt", {}, REGIONS[region] ?? region.replaceAll("_", " ")), el("dd", {}, inWords(counted))))));
+      el("div", {}, el("dt", {}, labelOf(region)), el("dd", {}, inWords(counted))))));
   } else {
     parts.push(el("p", { class: "dim" }, trial.steps ? "Nothing. Memories learn nothing from a last trial, reflections are written after failed ones alone, and some methods keep none." : "Nothing: the trial errored."));
   }
@@ -55,7 +55,9 @@ function summed(items) {
     .filter(([, number]) => number).map(([kind, number]) => count(number, kind, SEVERAL[kind])).join(", ");
 }
 
-const UNTAUGHT = new Set(["task", "progress", "action_templates", "seen"]);
+/** Parts of a prompt that no memory fills. */
+const UNTAUGHT = new Set(["", "instruction", "form_of_the_answer", "examples", "about", "action_templates", "solved_examples",
+  "task", "history", "progress", "notice", "observation", "possible_actions"]);
 
 /** What stands in a region: plans, skills or entries; nothing for a region that no memory fills. */
 function kindIn(data, region) {

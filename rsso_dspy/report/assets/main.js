@@ -110,3 +110,4 @@ byId("viewer").hidden = false;
 document.addEventListener("keydown", pressed);
 addEventListener("hashchange", show);
 show();
+drawFigures();

@@ -102,7 +102,8 @@ function playedTrial(trial) {
   const spent = Object.entries(trial.usage).map(([role, used]) =>
     `${role} ${count(used.calls, "call")}, ${used.input.toLocaleString("en")} tokens in, ${used.output.toLocaleString("en")} out`);
   if (trial.seconds) spent.push(`${trial.seconds.toLocaleString("en")} s in all`);
-  const facts = [`${trial.steps.length} of ${count(budget ?? trial.steps.length, "step")}`,
+  const unknown = !trial.steps.length && data.why_not;
+  const facts = [unknown ? null : `${trial.steps.length} of ${count(budget ?? trial.steps.length, "step")}`,
     `environment score ${trial.environment_score}`, trial.points_at_reset ? `${count(trial.points_at_reset, "point")} held at reset, not earned` : null,
     trial.invalid_actions ? `${count(trial.invalid_actions, "action")} not understood` : null,
     trial.asked_back ? `${count(trial.asked_back, "action")} asked back` : null,
@@ -118,7 +119,8 @@ function playedTrial(trial) {
         items.length ? el("a", { href: address(unit, trial.trial, null, "learnt") }, `learned: ${summed(items)}`) : null),
       spent.length ? el("details", { class: "spent" }, el("summary", {}, trial.seconds ? "Calls, tokens and time" : "Calls and tokens"),
         ...spent.map((line) => el("p", { class: "dim" }, line))) : null),
-    el("div", { class: "walker" }, walkerBar(), stepList(trial), el("div", { id: "step" })),
+    unknown ? el("p", { class: "empty" }, `No step of this trial is in the page: ${data.why_not}.`)
+      : el("div", { class: "walker" }, walkerBar(), stepList(trial), el("div", { id: "step" })),
     el("div", { id: "beside-box" }),
     open.learnt,
   ];
@@ -144,7 +146,7 @@ function stepList(trial) {
 /** Draw a step of the open trial; one out of range is the nearest there is. */
 function walk(wanted) {
   const { data, trial } = open;
-  if (!trial?.steps) return;
+  if (!trial?.steps || !byId("step")) return;
   const number = Math.max(1, Math.min(trial.steps.length, wanted));
   open.step = number;
   const step = trial.steps[number - 1];
@@ -158,7 +160,7 @@ function walk(wanted) {
   link.setAttribute("aria-current", "step");
   reveal(open.rows, link);
   byId("step").replaceChildren(
-    el("div", {}, promptPart(trial, number, (region) => origins(open.unit, data, trial, number, region)),
+    el("div", {}, promptPart(data, trial, number, (region) => origins(open.unit, data, trial, number, region)),
       exchangesPart(data, trial, number)),
     el("div", { class: "after" }, answerPart(step), resultPart(step)));
 }
@@ -166,9 +168,9 @@ function walk(wanted) {
 /** What the actor answered, as it is, and the action that was read in it. */
 function answerPart(step) {
   const part = (label, ...said) => el("div", {}, el("dt", {}, label), el("dd", {}, ...said));
-  const own = exchangesAt(open.trial, step.number).filter((each) => each.role === "actor");
-  const cost = own.flatMap(costOf);
-  const said = own.length ? own.at(-1).answer : step.unread || step.reasoning;
+  const acting = actingAt(open.trial, step.number);
+  const cost = acting ? factsOf(acting) : [];
+  const said = acting ? acting.answer : step.unread || step.reasoning;
   return el("section", { class: "answer", "aria-label": "Answer" }, el("h4", {}, "Answer ",
     cost.length ? el("span", { class: "dim cost" }, cost.join(", ")) : null,
     step.malformed ? el("span", { class: "badge bad" }, "malformed: it held no action, nothing was sent") : null),
@@ -205,8 +207,8 @@ const beside = { other: null, data: null };
 
 /** The choice of who stands beside, for units that others played too. */
 function besideChoice(others) {
-  const select = el("select", { id: "beside", "aria-label": "Compare with", onchange: () => setBeside(select.value) },
-    el("option", { value: "" }, "Compare with\u2026"), ...others.map((other) => el("option", { value: other.arm }, other.arm)));
+  const select = el("select", { id: "beside", "aria-label": "Side by side with", onchange: () => setBeside(select.value) },
+    el("option", { value: "" }, "Side by side with\u2026"), ...others.map((other) => el("option", { value: other.arm }, other.arm)));
   select.value = others.some((other) => other.arm === filter.beside) ? filter.beside : "";
   return select;
 }
