@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
+from functools import cache
 from math import sqrt
 from statistics import NormalDist, fmean
 from typing import Any, Literal
@@ -198,8 +199,10 @@ def compute_p(differences: Sequence[float]) -> float:
         given, sizes = np.rint(given / step), np.rint(sizes / step)
     share = np.ones(1)  # of arrangements of all but the largest, by their sum, from the lowest sum on
     for size in sizes[_ONE_BY_ONE:].astype(int):
-        gap = np.zeros(2 * size)
-        share = (np.append(share, gap) + np.append(gap, share)) / 2
+        up_or_down = np.zeros(len(share) + 2 * size)
+        up_or_down[: len(share)] += share
+        up_or_down[2 * size :] += share
+        share = up_or_down / 2
     at_least = np.append(np.cumsum(share[::-1])[::-1], 0.0)
     sums = np.zeros(1)
     for size in sizes[:_ONE_BY_ONE]:
@@ -297,6 +300,7 @@ _STEP = 0.001  # gains are looked for in tenths of a point
 LARGEST_GAIN = round(int(FLIPPED * FLIP / _STEP + 1e-9) * _STEP, 3)  # that such flips allow: all of them go up
 
 
+@cache
 def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
     """The share of simulated compiles that confirm a true gain, of 0 to 1, with so many pairs."""
     dice, shape = np.random.default_rng((pairs, seeds)), (DRAWS, pairs, seeds)
