@@ -39,6 +39,7 @@ main()
 def test_an_interrupted_compile_keeps_the_best_so_far_as_a_program_that_plays(tmp_path, live, sent, code):
     file = tmp_path / "cut.json"
     words = ["--tasks", "lifespan-longest-lived", "--max-rollouts", "40", "-o", str(file)]
+    words += ["--set", "compile.trials=1", "--set", "compile.steps=3"]
     command = [sys.executable, "-c", HELD, *ONE, *words]
     with subprocess.Popen(command, env=os.environ | QUICK_JAVA, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
