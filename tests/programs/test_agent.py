@@ -189,7 +189,7 @@ def test_where_no_session_can_be_opened_the_error_says_what_to_do(monkeypatch):
 def test_the_module_holds_predictors_and_no_state(live):
     agent = Agent("rsso")
     before = agent.dump_state()
-    with live.activate_for_run():
+    with acting(live, live.runtime.lm, budget=lambda _: 6):
         agent(variant=VARIANT, trials=2)
     assert agent.dump_state() == before
     assert all(predictor.lm is None for predictor in agent.predictors())
