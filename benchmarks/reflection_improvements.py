@@ -61,7 +61,7 @@ def print_ablation(folder: Path) -> None:
     points = {found: list(Store(folder / name, read_only=True).units()) for name, found in ARMS.items()}
     plain = points[()]
     pairs = {name: compare_arms("none", plain, "with", units) for name, units in points.items() if name}
-    tested = dict(zip(pairs, apply_holm_correction([pair.wilcoxon.p for pair in pairs.values()]), strict=True))
+    tested = dict(zip(pairs, apply_holm_correction([pair.flips.p for pair in pairs.values()]), strict=True))
     print_head("improvements", "Mean", "solved", "trial 1", "calls a unit", "tokens in", "tokens out", "minus none",
                "95% interval", "p (Holm)", "acted in trials")  # fmt: skip
     result = {}

@@ -5,6 +5,7 @@ result.report(), result.to_pandas()
 """
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -172,7 +173,7 @@ def collect_played(pool: PooledRuns) -> RunRecords:
     abandoned: list[RoleUsage] = []
     set_aside: list[RoleUsage] = []
     unreadable = 0
-    wanted, dates, shards = set[str](), list[str](), list[str]()
+    wanted, dates, shards = set[tuple[str, str]](), list[str](), list[str]()
     models: dict[str, dict[str, str]] = {}
     answers: tuple[str, ...] = ()
     for store in pool.stores:
@@ -184,7 +185,7 @@ def collect_played(pool: PooledRuns) -> RunRecords:
             set_aside += pool.label_usage(store, costs)
             unreadable += damaged.unreadable_lines
         planned = [key.partition("/") for key in store.read_file().get("planned", ()) if " (training)/" not in key]
-        wanted |= {f"{pool.label_arm(store, arm)}/{unit}" for arm, _, unit in planned}
+        wanted |= {(pool.label_arm(store, arm), unit) for arm, _, unit in planned}
         dates += [time[:10] for _, log in store.load_logs() for time in log.times]
         shards += store.read_file().get("shards", ())
         identity, arms = store.read_identity()
@@ -192,14 +193,14 @@ def collect_played(pool: PooledRuns) -> RunRecords:
             answers = ("shared with the first arm where requests were equal, and counted for each arm",)
         models |= {pool.label_arm(store, arm): get_role_models(identity) for arm in arms}
     records = list(pool.units())
-    there = {f"{record.arm}/{record.key}/s{record.seed}" for record in records}
+    there = {(record.arm, f"{record.key}/s{record.seed}") for record in records}
     return RunRecords(
         records,
         list(pool.trainings()),
         list(pool.load_begun()),
         [*abandoned, *under_way[False]],
         tuple(dict.fromkeys([min(dates), max(dates)] if dates else [])),
-        len(wanted - there),
+        Counter(arm for arm, _ in wanted - there),
         list_missing_shards(shards),
         under_way[True],
         models,

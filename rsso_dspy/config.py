@@ -22,7 +22,7 @@ from rsso_dspy.bounds import MOST_COUNT, MOST_DOLLARS, MOST_PER_TASK, MOST_SECON
 from rsso_dspy.calls import read_replayed_backend
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
-from rsso_dspy.files import read_bytes, read_toml
+from rsso_dspy.files import explain_absence, read_bytes, read_toml
 from rsso_dspy.log_lines import find_logs
 from rsso_dspy.redact import register_address, register_secret, strip_addresses, watch_variable
 
@@ -566,7 +566,8 @@ def _read_config_file(path: Path | None) -> dict[str, Any]:
     try:
         return read_toml(path or Path(DEFAULT_FILE))
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}; `rsso-dspy config init` writes one") from None
+        made = f"`rsso-dspy config init` writes one{explain_absence(path) if path else ''}"
+        raise ConfigError(f"cannot read {path}: {error.strerror}; {made}") from None
     except DamagedFile as error:
         raise ConfigError(str(error)) from None
 

@@ -40,6 +40,13 @@ def get_cache_folder() -> Path:
     return user_cache_path("rsso-dspy", appauthor=False, opinion=False)
 
 
+def explain_absence(path: Path) -> str:
+    """Return where a file of the examples is, for the end of a sentence; empty for any other path."""
+    if path.exists() or "examples" not in path.parts:
+        return ""
+    return "; `examples` is a folder of the project's repository and no part of the installed package: name it there"
+
+
 @contextmanager
 def atomic_path(path: Path, folders: bool = True) -> Iterator[Path]:
     """Yield a temporary file beside `path`, which replaces it at the end of the block. Raises `OSError` that names

@@ -1,6 +1,6 @@
 """What a comparison of some size can find, by the noncentral t distribution.
 
-compute_detectable_difference(error=5.0, clusters=14)       # 15.1 points
+compute_detectable_difference(error=5.0, freedom=13)       # 15.1 points
 """
 
 LEVEL, POWER = 0.95, 0.80
@@ -11,15 +11,14 @@ FEWEST_TASK_TYPES = 6  # with fewer, no exact sign test over task types is signi
 MOST_NONCENTRALITY = 60.0  # up to which a solution is looked for: enough for two clusters
 
 
-def compute_detectable_difference(error: float, clusters: int, power: float = POWER) -> float:
+def compute_detectable_difference(error: float, freedom: float, power: float = POWER) -> float:
     """Return the smallest difference that a two-sided t test at the 5% level finds in a share `power` of such runs.
 
-    `error` is the standard error of the mean difference, in points; `clusters`, at least 2, is how many independent
-    means it was computed from. The unit is that of `error`."""
+    `error` is the standard error of the mean difference, in points; `freedom`, at least 1, is its degrees of freedom:
+    one less than the independent means that it was computed from."""
     from scipy.optimize import brentq
     from scipy.stats import nct, t
 
-    freedom = clusters - 1
     critical = float(t.ppf(1 - (1 - LEVEL) / 2, freedom))
 
     def exceed_power(noncentrality: float) -> float:
@@ -31,4 +30,4 @@ def compute_detectable_difference(error: float, clusters: int, power: float = PO
 def forecast_detectable_difference(task_types: int, units: int) -> float:
     """Return the difference that a run can find, in points, if units differ by `UNIT_SPREAD`: with that many task types
     and, in all, units of each arm."""
-    return compute_detectable_difference(UNIT_SPREAD / units**0.5, task_types)
+    return compute_detectable_difference(UNIT_SPREAD / units**0.5, task_types - 1)

@@ -182,6 +182,14 @@ _counts_of: Callable[[Usage], tuple[int, ...]] = operator.attrgetter(*(count.nam
 """Return the counts in order; `astuple` would deep-copy them, once per answer."""
 
 
+CHARACTERS_PER_TOKEN = 4
+
+
+def estimate_tokens(text: str) -> int:
+    """Return about how many tokens a text has, rounded up: not every model has a tokenizer here."""
+    return -(-len(text) // CHARACTERS_PER_TOKEN)
+
+
 def read_usage(reported: Any) -> Usage:
     """Return the usage of one answer as a provider reported it, or as a log holds it, in any form and of any type
     (`usage_forms`). A usage whose input or output stays unknown is unmetered; what is known of it counts."""

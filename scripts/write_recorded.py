@@ -22,7 +22,7 @@ from unittest.mock import patch
 
 from rsso_dspy import load
 from rsso_dspy.cli import main as run_command
-from rsso_dspy.optimize.program_file import describe_noise
+from rsso_dspy.optimize.program_file import TriedProgram, describe_noise
 
 ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "examples/recorded"
@@ -36,10 +36,10 @@ def read_arms(name: str) -> list[str]:
 
 
 def run_report(name: str, *options: str) -> str:
-    """The report of these runs. The first arm of the first one is the control."""
-    folders = [str(RECORDED / each) for each in name.split(",")]
-    control = read_arms(name.partition(",")[0])[0]
-    command = ["rsso-dspy", "report", *folders, "--against", control, *options]
+    """The report of these runs; of several, all arms are compared with the first arm of the first one."""
+    folders = [str(RECORDED / folder) for folder in name.split(",")]
+    against = ["--against", read_arms(name.partition(",")[0])[0]] if "," in name else []
+    command = ["rsso-dspy", "report", *folders, *against, *options]
     wide = patch.dict(os.environ, COLUMNS="10000")
     with redirect_stdout(StringIO()) as printed, patch.object(sys, "argv", command), wide:
         try:
@@ -95,7 +95,7 @@ def write_sentence(name: str) -> str:
 def write_tables(name: str) -> str:
     tables = make_tables(name)
     shown = [choose_rows(tables[table].split("\n\n")[1], name) for table in ("learning", "differences", "measures")]
-    return "\n\n".join([*shown, f"The model answered for {measure_hours(name.rpartition(',')[2]):.1f} hours.\n"])
+    return "\n\n".join([*shown, f"The model answered for {measure_hours(name):.1f} hours.\n"])
 
 
 def write_compiles(names: str) -> str:
@@ -110,7 +110,7 @@ def write_compiles(names: str) -> str:
         compiled = load(file, to_play=False)
         start, *others = [each for each in compiled.tried if each.scores]  # others were played on train alone
         placebos, candidates = ([each for each in others if each.placebo is kind] for kind in (True, False))
-        points = (", ".join(f"{each.scores.mean:.1f}" for each in them) for them in ([start], placebos, candidates))
+        points = (", ".join(map(format_points, programs)) for programs in ([start], placebos, candidates))
         (power,) = re.findall(r"about (\d+) points", " ".join(describe_noise(compiled)))
         shown, seen = ("", ""), compiled.confirmation
         if seen and seen.difference is not None:
@@ -119,6 +119,13 @@ def write_compiles(names: str) -> str:
         cells = file.stem, *points, str(sum(each.dropped for each in candidates)), *shown, power
         rows.append(f"| {' | '.join(cells)} | {compiled.rollouts} | {compiled.lm_calls:,} |")
     return "\n".join(rows) + "\n"
+
+
+def format_points(tried: TriedProgram) -> str:
+    """Return the mean on val, and on how many variants where a candidate was dropped before it was played on all."""
+    assert tried.scores is not None
+    met = f" (on {tried.val_played or len(tried.per_variant)})" if tried.dropped else ""
+    return f"{tried.scores.mean:.1f}{met}"
 
 
 def main() -> None:

@@ -1,10 +1,13 @@
 """Records made by hand, for tests of what is computed from records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rsso_dspy.errors import UnknownName
+from rsso_dspy.programs.methods import get_method, load_memory
 from rsso_dspy.records import Failure, State, Step, TrainingRecord, Trajectory, TrialResult, UnitRecord, Usage, Variant
 from rsso_dspy.store.run_folder import Store, find_logs
 from rsso_dspy.store.unit_log import UnitLog, dump_record
@@ -30,9 +33,15 @@ def record(
     at_reset: int = 0,
     seed: int = 0,
     allowed: int = 0,
+    shown: Mapping[str, str] | None = None,
 ) -> UnitRecord:
-    """A unit; a trial given as None errored. `allowed` are the trials that it might have played, 0 for not said."""
+    """A unit; a trial given as None errored. `allowed` are the trials that it might have played, 0 for not said.
+    `shown` are texts by region that stood in every prompt; unless given, one of each memory of the method."""
     variant = Variant(task, index)
+    if shown is None:
+        shown = {}
+        with suppress(UnknownName):  # an arm of a compiled program, or of another method
+            shown = {load_memory(name).region: "- Look first." for name in get_method(arm).memories}
     usage = {"actor": Usage(calls=2, input=10, output=3)}
     results = [
         TrialResult(
@@ -41,6 +50,7 @@ def record(
             {},
             usage,
             failure=Failure("LMServerError", "500") if scores is None else None,
+            shown=dict(shown),
         )
         for number, scores in enumerate(trials, start=1)
     ]

@@ -13,7 +13,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
 GROUND = {
     "records", "errors", "failures", "files", "redact", "replies", "bounds", "version", "log_lines", "calls", "playing",
-    "loops", "usage_forms", "power",
+    "loops", "usage_forms", "power", "sign_flips",
 }  # fmt: skip
 RUNS = GROUND | {
     "config", "embed", "environments", "executor", "experience", "lm", "memory", "memory_files", "plan", "programs",
@@ -26,6 +26,7 @@ ALLOWED = {
     "loops": {"records"},
     "bounds": {"errors"},
     "power": set(),
+    "sign_flips": set(),
     "version": set(),
     "redact": set(),
     "replies": {"records", "redact", "usage_forms"},
@@ -43,10 +44,10 @@ ALLOWED = {
     "environments": GROUND | {"answers"},
     "config": GROUND | {"environments"},
     "programs": GROUND | {"answers", "regions", "signatures", "memory", "environments"},
-    "offline": {"environments", "regions", "signatures"},
+    "offline": {"environments", "records", "regions", "signatures"},
     "lm": GROUND | {"config", "adapter", "offline", "signatures"},
     "embed": GROUND | {"config", "lm"},
-    "report": GROUND | {"pricing", "programs"},
+    "report": GROUND | {"pricing", "programs", "regions"},
     "store": GROUND | {"config", "memory", "environments", "programs"},
     "protocol": GROUND | {"config", "environments", "lm", "memory", "programs", "signatures"},
     "experience": GROUND | {"config", "environments", "memory", "programs", "store"},

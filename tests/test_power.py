@@ -14,13 +14,13 @@ from rsso_dspy.power import compute_detectable_difference, forecast_detectable_d
     [(2, 16.334), (3, 5.653), (5, 3.761), (8, 3.270), (14, 3.031), (18, 2.973)],
 )
 def test_the_difference_in_standard_errors_is_that_of_tables_of_power(clusters, errors):
-    assert compute_detectable_difference(1.0, clusters) == pytest.approx(errors, abs=1e-3)
-    assert compute_detectable_difference(5.0, clusters) == pytest.approx(5 * errors, abs=5e-3)
+    assert compute_detectable_difference(1.0, clusters - 1) == pytest.approx(errors, abs=1e-3)
+    assert compute_detectable_difference(5.0, clusters - 1) == pytest.approx(5 * errors, abs=5e-3)
 
 
 @pytest.mark.parametrize("clusters", [3, 8, 14])
 def test_a_t_test_finds_it_in_four_of_five_drawn_runs(clusters):
-    difference = compute_detectable_difference(1.0, clusters)
+    difference = compute_detectable_difference(1.0, clusters - 1)
     drawn = np.random.default_rng(0).normal(difference, clusters**0.5, (100_000, clusters))
     statistic = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / clusters**0.5)
     assert (abs(statistic) > t.ppf(0.975, clusters - 1)).mean() == pytest.approx(0.8, abs=0.005)

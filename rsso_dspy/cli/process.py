@@ -125,11 +125,17 @@ def to_rsso_error(error: OSError, playing: bool = False) -> RssoError:
 
 
 class RedactedStream:
+    """A stream without secrets. A letter that its encoding lacks is written by its number."""
+
     def __init__(self, stream: TextIO):
         self._stream = stream
+        self._encoding = getattr(stream, "encoding", None) or "utf-8"
 
     def write(self, text: str) -> int:
-        return self._stream.write(redact(text) if isinstance(text, str) else text)
+        if not isinstance(text, str):
+            return self._stream.write(text)
+        known = redact(text).encode(self._encoding, "backslashreplace")
+        return self._stream.write(known.decode(self._encoding))
 
     def writelines(self, lines: Any) -> None:
         self.write("".join(lines))

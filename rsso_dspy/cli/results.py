@@ -29,10 +29,10 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, Step, TrialResult, UnitRecord, Usage
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
 from rsso_dspy.report.figures import FORMATS, PICTURE, draw_figures, save_figure
+from rsso_dspy.report.intervals import Bars, group_values
 from rsso_dspy.report.page import LearntItem, Page, PageCalls, build_page_sections, trace_learnt_items, write_page
 from rsso_dspy.report.reflexion_logs import holds_reflexion_logs, parse_log_folder, read_reflexion_logs
 from rsso_dspy.report.sheets import build_sheet, build_table_kind, format_number, print_parts
-from rsso_dspy.report.statistics import Bars, group_values
 from rsso_dspy.report.tables import build_table_files, describe_facts, describe_run, render_analysis, write_headline
 from rsso_dspy.report.terminal import to_plain_text
 from rsso_dspy.store.commands import read_given

@@ -23,6 +23,13 @@ def report_runs(
     against: Annotated[
         str | None, typer.Option(help="Compare all other arms with this one; all: every pair.", metavar="ARM|all")
     ] = None,
+    margin: Annotated[
+        float, typer.Option(help="Points from which a difference matters.", min=0.1, max=100, metavar="POINTS")
+    ] = 10,
+    over: Annotated[
+        Literal["types", "variants"],
+        typer.Option(help="What intervals and p are about: other task types, or other variants of these."),
+    ] = "types",
     with_paper: Annotated[
         bool, typer.Option("--with-paper", help="Add the published figures, marked as another model's.")
     ] = False,
@@ -45,13 +52,14 @@ def report_runs(
     """Print results and costs of each arm, and paired differences with their tests."""
     from rsso_dspy.cli import results
     from rsso_dspy.report.analysis import analyze, serialize_analysis
+    from rsso_dspy.report.compare import Question
     from rsso_dspy.report.page import PAGE
 
     price_of = load_prices(config, set_, folders)
     if html:
         check_output_path(html, "--html", PAGE)
     pool, played = results.load_folders(folders)
-    analysis = analyze(played, price_of, against)
+    analysis = analyze(played, price_of, Question(against, margin, "task types" if over == "types" else "variants"))
     results.write_tables_and_figures(analysis, with_paper, bars, table_folder, figure_folder)
     if html:
         results.write_html(pool, played, analysis, with_paper, bars, html)

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
-from rsso_dspy.files import read_json
+from rsso_dspy.files import explain_absence, read_json
 from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.skill_windows import SkillSettings
 from rsso_dspy.memory.skills import SkillMemoryState, parse_skill_snapshot
@@ -37,7 +37,7 @@ def _read_kind(path: Path, kind: str, command: str) -> dict[str, Any]:
     try:
         data = read_json(path)
     except OSError as error:
-        raise UsageError(f"cannot read the {what} {path}: {error.strerror}") from None
+        raise UsageError(f"cannot read the {what} {path}: {error.strerror}{explain_absence(path)}") from None
     except DamagedFile as error:
         raise UsageError(f"{path} is damaged ({error.why}); make it again with {command}") from None
     if not isinstance(data, dict) or data.get("kind") != kind:

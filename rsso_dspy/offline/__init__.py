@@ -7,17 +7,15 @@ instruction; what the actor's instruction says is advice. It knows how to play S
 the offered actions. Its scores say nothing about language models.
 """
 
-from math import ceil
 from typing import Any
 
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 from rsso_dspy.offline import actor, proposer, reflector, writers
 from rsso_dspy.offline.prompt import SeededNoise, format_response, parse_request
+from rsso_dspy.records import estimate_tokens
 
 __all__ = ["Explorer"]
-
-CHARACTERS_PER_TOKEN = 4  # tokens are estimated as characters / 4, rounded up: the engine has no tokenizer
 
 ROLES = {
     "action": actor.answer_actor,
@@ -51,7 +49,7 @@ class Explorer:
         blank = prompt.instruction.split("\n", 1)[0][:200] or "none"
         answer = {name: given.get(name, [] if is_list else blank) for name, is_list in wanted.items()}
         text = format_response(prompt, answer)
-        sent, written = (ceil(len(each) / CHARACTERS_PER_TOKEN) for each in (prompt.text, text))
+        sent, written = estimate_tokens(prompt.text), estimate_tokens(text)
         return Response(
             id=None,
             model="embedded/explorer",

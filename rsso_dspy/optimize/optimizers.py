@@ -29,7 +29,7 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 
 from rsso_dspy.adapter import SAID
 from rsso_dspy.errors import BackendFailure, DamagedFile, NotRecorded, Stopped, UnknownName, UsageError
-from rsso_dspy.files import read_toml
+from rsso_dspy.files import explain_absence, read_toml
 from rsso_dspy.optimize.calibration import Calibration, build_examples
 from rsso_dspy.optimize.feedback import match_steps, metric
 from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts, log_calls
@@ -49,6 +49,7 @@ from rsso_dspy.programs.render import is_transcript_of
 from rsso_dspy.programs.roles import TrialLedger
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.programs.trial import ROLLOUTS_PER_SEED, find_callers_trace
+from rsso_dspy.records import estimate_tokens
 from rsso_dspy.store.run_folder import flatten_keys
 
 BUDGET_SPENT = "the budget was too small for another candidate"
@@ -444,7 +445,6 @@ def count_mipro_proposals(calibration: Calibration, rollouts: int) -> int:
 # Demonstrations from play on train, by the program or its teacher: each is a single step with the task, what was seen
 # and the answer, short enough for the prompt of a small model. The set is spread over task types.
 
-CHARACTERS_PER_TOKEN = 4  # an estimate, since not every model has a tokenizer here
 DEMO_TOKENS = 1500  # maximum of all demonstrations of a predictor: what the prompt of a small model has room for
 SHOWN = ("task", "notice", "observation", "possible_actions")  # of an actor: what was asked and seen, and no memory
 
@@ -460,7 +460,7 @@ class Lesson:
     @property
     def tokens(self) -> int:
         fields = {**self.given, **self.said}
-        return -(-sum(len(key) + len(str(value)) for key, value in fields.items()) // CHARACTERS_PER_TOKEN)
+        return estimate_tokens("".join(f"{key}{value}" for key, value in fields.items()))
 
 
 def bootstrap(search: Search) -> Iterator[Agent]:
@@ -571,7 +571,7 @@ def _read_wordings(file: Path, agent: Agent) -> Iterator[tuple[str, str]]:
         table = flatten_keys(read_toml(file))
     except (OSError, DamagedFile) as error:
         why = error.why if isinstance(error, DamagedFile) else error.strerror
-        raise UsageError(f"cannot read the candidates {file}: {why}; {form} into it") from None
+        raise UsageError(f"cannot read the candidates {file}: {why}; {form} into it{explain_absence(file)}") from None
     if not table:
         raise UsageError(f"{file} holds no instruction; {form}")
     now = {name: each.signature.instructions for name, each in agent.predictors_by_name.items()}

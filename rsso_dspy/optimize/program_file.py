@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from rsso_dspy.bounds import MOST_TRIALS
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
-from rsso_dspy.files import atomic_write_text, read_json
+from rsso_dspy.files import atomic_write_text, explain_absence, read_json
 from rsso_dspy.log_lines import describe_flaw
 from rsso_dspy.optimize.calibration import PARTS, Calibration
 from rsso_dspy.optimize.verdict import LEVEL, WORTH, CompileEnding, Confirmation, find_smallest_gain_at
@@ -296,6 +296,7 @@ def load(path: Path | str, to_play: bool = True) -> Compiled:
         return compiled
     except OSError as error:
         why = f"cannot read the compiled program {path}: {error.strerror}; `rsso-dspy compile -o FILE` makes one"
+        why += explain_absence(path)
         raise UsageError(why) from None
     except DamagedFile as error:
         raise UsageError(f"{path} is damaged or no compiled program ({error.why}); compile again") from None

@@ -1,10 +1,7 @@
 """Whether one program is better than another: candidates race on `val`, the best one is chosen there, and must then
 beat the program to improve on `confirm`, which neither has seen. Every optimizer goes through it.
 
-The test is a one-sided sign-flip test over the paired differences: were the two programs equally good, every difference
-could as well have had the other sign. `p` is the share of all 2^n arrangements of signs whose sum is not below the
-observed one. The twelve largest differences are arranged one by one, so that an outlier hides nothing; the others are
-added in whole steps, of their decimal unit where they have one, else of at most a thousandth of the largest of them.
+The test is a one-sided sign-flip test over the paired differences (`rsso_dspy.sign_flips`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +21,7 @@ from rsso_dspy.environments import Goal
 from rsso_dspy.errors import UsageError
 from rsso_dspy.programs.prediction import SOLVED
 from rsso_dspy.records import TrialResult, Variant
+from rsso_dspy.sign_flips import compute_one_sided_p
 
 TracedCall = tuple[str, dict[str, Any], dict[str, Any]]  # predictor name, inputs, outputs
 CompileEnding = Literal["rollouts", "cost", "interrupted", "error"]  # what cut a compile short
@@ -148,9 +146,6 @@ def subtract_scores(candidate: CandidateProgram, best: CandidateProgram, variant
 
 # The test.
 
-_ONE_BY_ONE = 12  # the largest differences, whose arrangements are counted one by one
-_GRID, _CELLS = 1000, 40_000  # steps that the largest of the others is divided into, and that all together may take
-_UNITS = (1.0, 0.1, 0.01, 0.001, 0.0001)  # that scores are often whole multiples of
 _FEWEST_EQUAL = 6  # differences that are all equal and fewer give no interval: it would have no width
 
 
@@ -182,52 +177,18 @@ def compare_pairs(differences: Sequence[float], level: float = LEVEL) -> PairedT
     its number from 1."""
     for number, each in enumerate(differences, 1):
         check_score(each, "difference of pair", number, most=MOST_DIFFERENCE)
-    p, interval = compute_p(differences), None
+    p, interval = compute_one_sided_p(differences), None
     varied = len(differences) >= _FEWEST_EQUAL or len(set(differences)) > 1
     if varied and 0.5 ** len(differences) < level:
         interval = -_find_upper_bound([-each for each in differences], level), _find_upper_bound(differences, level)
     return PairedTest(fmean(differences), interval, p, level, len(differences))
 
 
-def compute_p(differences: Sequence[float]) -> float:
-    """The probability that two equally good programs differ by as much or more."""
-    given = np.asarray(sorted(differences, key=abs, reverse=True), dtype=float)
-    sizes = np.abs(given)
-    if not sizes.any():
-        return 1.0
-    if step := _choose_step(given):  # large ones too in whole steps, so that sums which are equal stay equal
-        given, sizes = np.rint(given / step), np.rint(sizes / step)
-    share = np.ones(1)  # of arrangements of all but the largest, by their sum, from the lowest sum on
-    for size in sizes[_ONE_BY_ONE:].astype(int):
-        up_or_down = np.zeros(len(share) + 2 * size)
-        up_or_down[: len(share)] += share
-        up_or_down[2 * size :] += share
-        share = up_or_down / 2
-    at_least = np.append(np.cumsum(share[::-1])[::-1], 0.0)
-    sums = np.zeros(1)
-    for size in sizes[:_ONE_BY_ONE]:
-        sums = np.concatenate([sums + size, sums - size])
-    slack = 1e-9 * float(sizes.sum())
-    needed = np.ceil(given.sum() - sums - slack + (len(share) - 1) / 2)
-    return float(min(1.0, at_least[np.clip(needed, 0, len(share)).astype(int)].mean()))
-
-
-def _choose_step(given: Any) -> float:
-    """The width of the grid for all but the largest; 0 if there are no others."""
-    rest = np.abs(given[_ONE_BY_ONE:])
-    if not rest.any():
-        return 0.0
-    for unit in _UNITS:
-        if rest.sum() <= _CELLS * unit and np.allclose(given / unit, np.rint(given / unit), rtol=0, atol=1e-6):
-            return unit
-    return float(min(rest[0] / _GRID, rest.sum() / _CELLS))
-
-
 def _find_upper_bound(differences: Sequence[float], level: float) -> float:
     inside, outside = fmean(differences), max(differences) + 1e-9
     for _ in range(24):
         middle = (inside + outside) / 2
-        ruled_out = compute_p([middle - each for each in differences]) < level
+        ruled_out = compute_one_sided_p([middle - each for each in differences]) < level
         inside, outside = (inside, middle) if ruled_out else (middle, outside)
     return outside
 
@@ -306,7 +267,7 @@ def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
     dice, shape = np.random.default_rng((pairs, seeds)), (DRAWS, pairs, seeds)
     sizes = dice.integers(*_SIZES, shape, endpoint=True) * (dice.random(shape) < FLIPPED)  # of every flip; 0 for none
     goes_up = dice.random(shape) < 0.5 + gain / (2 * FLIPPED * FLIP)
-    return fmean(compute_p(row) < LEVEL for row in np.where(goes_up, sizes, -sizes).sum(axis=2))
+    return fmean(compute_one_sided_p(row) < LEVEL for row in np.where(goes_up, sizes, -sizes).sum(axis=2))
 
 
 def find_smallest_gain(pairs: int, seeds: int = 1) -> float | None:

@@ -9,8 +9,8 @@ from typing import Any
 from rsso_dspy.pricing import CostEntry, PriceOf, format_dollars, itemize_costs, price_usage, sum_amounts
 from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT, RoleUsage, TrainingRecord, TrialsRecord, UnitRecord, Usage
 from rsso_dspy.report import compare, metrics
+from rsso_dspy.report.intervals import MeanEstimate, UnitValue, estimate_mean
 from rsso_dspy.report.limits import describe_limits
-from rsso_dspy.report.statistics import MeanEstimate, UnitValue, estimate_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class RunRecords:
     begun: Sequence[TrialsRecord] = ()  # unfinished units and trainings
     abandoned: Sequence[RoleUsage] = ()  # usage of trials that are in no record
     dates: tuple[str, ...] = ()  # first and last day of play
-    missing: int = 0  # number of planned units without a record
+    missing: Mapping[str, int] = field(default_factory=dict)  # arm to its planned units without a record
     missing_shards: Sequence[str] = ()  # parts `i/n` of the run that are not here
     under_way: Sequence[RoleUsage] = ()  # usage so far of the trials being played now
     models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by arm and role, where no record names it
@@ -180,8 +180,10 @@ class Analysis:
     trainings: tuple[metrics.TrainingMetrics, ...]
     plays: Mapping[str, int]  # arm to the number of trials that its units may play
     tasks: tuple[TaskMeans, ...]
+    question: compare.Question
     comparisons: tuple[compare.Comparison, ...]
     squares: Mapping[str, compare.Factorial2x2]  # program to its 2x2 of skills x reflections
+    tests: int  # number of tests that p values are corrected for
     errored: tuple[ErroredUnit, ...]
     bill: CostReport
     facts: Mapping[str, tuple[str, ...]]  # what the results depend on: name to all its values
@@ -230,14 +232,17 @@ class Analysis:
 
 
 def analyze(
-    units: RunRecords | Sequence[UnitRecord], price_of: PriceOf = lambda _: None, against: str | None = None
+    units: RunRecords | Sequence[UnitRecord],
+    price_of: PriceOf = lambda _: None,
+    question: compare.Question = compare.USUAL,
 ) -> Analysis:
-    """Analyze a run. `against` selects the comparisons as in `select_contrasts`, which may raise `UnknownName`."""
+    """Analyze a run. The question may name an arm that is not there, which raises `UnknownName`."""
     played = units if isinstance(units, RunRecords) else RunRecords(units)
     arms = metrics.group_by_arm(played.records)
     plays = dict(zip(arms, metrics.list_allowed_trials(list(arms.values())), strict=True))
     everything: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
     scored = {arm: metrics.select_scored_units(records) for arm, records in arms.items()}
+    compared = compare.compare_all(arms, question, played.missing)
     return Analysis(
         arms=tuple(metrics.compute_arm_metrics(arm, records) for arm, records in arms.items()),
         estimates={arm: _estimate_scores(records, plays[arm]) for arm, records in scored.items() if records},
@@ -246,14 +251,16 @@ def analyze(
         trainings=tuple(metrics.compute_training_metrics(played.trainings)),
         plays=plays,
         tasks=tuple(_compute_task_means(scored)),
-        comparisons=compare.compare_all(arms, against),
-        squares=compare.compute_factorials(arms),
+        question=question,
+        comparisons=compared.comparisons,
+        squares=compared.squares,
+        tests=compared.tests,
         errored=tuple(_describe_unscored(record) for record in everything if record.has_errors),
         bill=build_cost_report(played, price_of),
         facts=collect_run_facts(everything) | {"played": played.dates, "answers": played.answers},
         rule_based=any(record.rule_based for record in everything),
         alike=len({frozenset(map(metrics.get_unit_key, records)) for records in scored.values() if records}) <= 1,
-        missing=played.missing,
+        missing=sum(played.missing.values()),
         missing_shards=tuple(played.missing_shards),
         repeated=metrics.count_repeated_units(arms),
         advice={arm: found for arm, of in arms.items() if (found := _find_advice(of, played.advisors.get(arm, "")))},

@@ -2,24 +2,27 @@
 leave out units that errored in one of the arms; `Comparison.excluded` counts them."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from operator import mul
 from statistics import fmean
-from typing import Literal, get_args
 
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.programs.methods import find_retry_control
 from rsso_dspy.records import ZERO_SHOT, UnitRecord
 from rsso_dspy.report import metrics, statistics
+from rsso_dspy.report.doses import Dose, is_untested, measure_doses
+from rsso_dspy.report.intervals import (
+    MOST_POINTS,
+    Cluster,
+    MeanInterval,
+    UnitValue,
+    estimate_interval,
+    group_values,
+)
 from rsso_dspy.report.metrics import UnitKey, get_best_accumulator
-from rsso_dspy.report.statistics import BootstrapInterval as Interval
-from rsso_dspy.report.statistics import UnitValue
-
-InteractionVerdict = Literal["compose", "redundant", "adversarial", "undecided"]
-"""compose: both memories together beat each alone. adversarial: together they are worse than each alone. redundant:
-neither of these, and together they gain less than the sum of both. undecided: n is too small, or there is a single task
-type. The first two require both intervals to exclude 0, so their error rate is at most that of one interval."""
+from rsso_dspy.report.statistics import FlipTest
+from rsso_dspy.report.verdicts import MARGIN, Evidence, Reading, Verdict, judge, read_factorial
 
 FACTORIAL_METHODS = ("react-sso", "reflexion-sso", "sso", "rsso")  # neither memory, reflections, skills, both
 PAPER_METHODS = ("react", "reflexion", "sso", "rsso")  # the four arms of rSSO (Table 1)
@@ -33,14 +36,28 @@ OVER_NONE = "memory over none"
 OVER_SCAFFOLD = "scaffold"
 ELSEWHERE = "the same arm of another folder"  # questions of comparisons
 EVERY = "all"  # selects every pair, in place of an arm's name
-Stratum = Literal["solved at trial 1", "plateau", "other", "paper's plateau"]  # by the first arm
+FAILED_FIRST = "failed the shared first trial"  # which both arms played alike, so it favours none
+PAPERS_PLATEAU = "paper's plateau"  # the first arm solved the unit in no trial
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a report asks."""
+
+    against: str | None = None  # selects the comparisons, see `select_contrasts`
+    margin: float = MARGIN  # points from which a difference matters
+    over: Cluster = "task types"  # whether answers are about other task types, or about other variants of these
+
+
+USUAL = Question()
 
 
 @dataclass(frozen=True, slots=True)
 class StratumGain:
-    stratum: Stratum
+    stratum: str
     units: int
     difference: float | None
+    interval: MeanInterval | None = None  # None for the paper's plateau too: equal arms differ there as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +71,21 @@ class Comparison:
     may_play: tuple[int, ...]  # allowed trials of the first and the second arm
     pairs: int
     excluded: int  # number of units that only one arm finished, or that errored in either
+    unplayed: int  # units of either arm that have no record, or that ended in an error; not those that were refused
     difference: float | None  # Mean difference in points
+    room: float | None  # points from the first arm's mean to 100: no difference can be larger
     by_task: Mapping[str, float]  # task type to its mean difference
     higher: int  # number of units on which the second arm scored higher
     lower: int
-    interval: Interval | None  # clustered by task type; by variant where there is one
+    interval: MeanInterval | None  # None too where the memory was not tested
+    flips: FlipTest  # over the sums of clusters; without p where the memory was not tested
     wilcoxon: statistics.WilcoxonResult  # over the means of task types (rSSO, section 4)
     sign: statistics.SignTestResult  # over the means of task types
-    gains: tuple[StratumGain, ...]  # by stratum of the first arm
+    gains: tuple[StratumGain, ...]
+    doses: tuple[Dose, ...]  # of each memory that one of the arms has and the other lacks
     unlike: str  # in which rules the arms differ beside their methods; empty if in none
-    holm: float | None = None  # p of its signed-rank test, corrected for the number of comparisons of the run
+    holm: float | None = None  # p of the flips, corrected for the number of tests of the report
+    verdict: Verdict = field(default=Verdict("undecided", MARGIN, ()))
 
     @property
     def name(self) -> str:
@@ -71,40 +93,113 @@ class Comparison:
 
     @property
     def has_winner(self) -> bool:
-        """Whether the interval over task types lies on one side of 0, and the test over task types agrees after the
-        correction for all comparisons of the report. Of a single task type there is no such test, so no winner."""
-        is_decided = self.interval is not None and self.interval.over == "task types" and self.interval.is_decided
-        return is_decided and self.holm is not None and self.holm <= statistics.SIGNIFICANT
+        return self.verdict.has_winner
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A sum of the means of four arms."""
+
+    difference: float
+    interval: MeanInterval | None  # None too where a memory was not tested
+    flips: FlipTest  # without p there
+    is_untested: bool
+    holm: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Factorial2x2:
     pairs: int  # units that all four arms finished
-    corners: tuple[str, ...]  # methods: neither memory, the first, the second, both
+    unplayed: int  # see `Comparison`, of any of the four
+    corners: tuple[str, ...]  # arms: neither memory, the first, the second, both
     means: tuple[float, ...]  # Mean best accumulators, in the order of the corners
-    interaction: Interval | None
-    over_one: Interval | None  # both together minus the first memory alone
-    over_other: Interval | None  # both together minus the second memory alone
-    reading: InteractionVerdict
-
-    @property
-    def difference(self) -> float:
-        neither, one, other, both = self.means
-        return both - one - other + neither
+    interaction: Effect
+    over_one: Effect  # both together minus the first memory alone
+    over_other: Effect  # both together minus the second memory alone
+    reading: Reading = "undecided"
 
 
-def compare_all(arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None) -> tuple[Comparison, ...]:
-    """Compare the arms that `select_contrasts` selects, which may raise `UnknownName`."""
-    compared = [
-        compare_arms(first, arms[first], second, arms[second], asks)
-        for (first, second), asks in select_contrasts(arms, against).items()
+@dataclass(frozen=True, slots=True)
+class Compared:
+    comparisons: tuple[Comparison, ...]
+    squares: Mapping[str, Factorial2x2]  # program to its 2x2 of skills x reflections
+    tests: int  # number of tests that p values are corrected for
+
+
+def compare_all(
+    arms: Mapping[str, Sequence[UnitRecord]], question: Question = USUAL, missing: Mapping[str, int] | None = None
+) -> Compared:
+    """Compare the arms that `select_contrasts` selects, which may raise `UnknownName`, and every 2x2. `missing` counts
+    the planned units of each arm that have no record."""
+    missing = missing or {}
+    pairs = [
+        compare_arms(first, arms[first], second, arms[second], asks, question.over, missing)
+        for (first, second), asks in select_contrasts(arms, question.against).items()
     ]
-    corrected = statistics.apply_holm_correction([each.wilcoxon.p for each in compared])
-    return tuple(replace(each, holm=holm) for each, holm in zip(compared, corrected, strict=True))
+    squares = compute_factorials(arms, question.over, missing)
+    corrected = _correct_family(pairs, squares)
+    tests = sum(p is not None for p in corrected.values())
+
+    comparisons = []
+    for pair in pairs:
+        holm = corrected[pair.second, pair.first]
+        evidence = Evidence(
+            pair.pairs, pair.interval, pair.flips, holm, tests, pair.unplayed, pair.doses, question.over
+        )
+        comparisons.append(replace(pair, holm=holm, verdict=judge(evidence, question.margin)))
+    read = {name: _read_square(name, square, corrected, tests, question) for name, square in squares.items()}
+    return Compared(tuple(comparisons), read, tests)
+
+
+Test = tuple[str, str]  # names a test of a report: both arms, or a program and its interaction
+
+
+def _correct_family(pairs: Sequence[Comparison], squares: Mapping[str, Factorial2x2]) -> dict[Test, float | None]:
+    """Return the p of every test of the report, corrected for their number (Holm). What a 2x2 asks of two arms that are
+    compared anyhow is the same test."""
+    tests: dict[Test, float | None] = {(pair.second, pair.first): pair.flips.p for pair in pairs}
+    for program, square in squares.items():
+        for test, effect in _name_effects(program, square).items():
+            tests.setdefault(test, effect.flips.p)
+    corrected = statistics.apply_holm_correction(list(tests.values()))
+    return dict(zip(tests, corrected, strict=True))
+
+
+def _name_effects(program: str, square: Factorial2x2) -> dict[Test, Effect]:
+    _, one, other, both = square.corners
+    return {
+        (program, "interaction"): square.interaction,
+        (both, one): square.over_one,
+        (both, other): square.over_other,
+    }
+
+
+def _read_square(
+    program: str, square: Factorial2x2, corrected: Mapping[Test, float | None], tests: int, question: Question
+) -> Factorial2x2:
+    interaction, over_one, over_other = (
+        replace(effect, holm=corrected[test]) for test, effect in _name_effects(program, square).items()
+    )
+
+    def collect(effect: Effect) -> Evidence:
+        return Evidence(
+            square.pairs, effect.interval, effect.flips, effect.holm, tests, square.unplayed, over=question.over
+        )
+
+    if interaction.is_untested:
+        return replace(square, over_one=over_one, over_other=over_other, reading="not tested")
+    reading = read_factorial(collect(interaction), collect(over_one), collect(over_other), question.margin)
+    return replace(square, interaction=interaction, over_one=over_one, over_other=over_other, reading=reading)
 
 
 def compare_arms(
-    first: str, ours: Sequence[UnitRecord], second: str, theirs: Sequence[UnitRecord], asks: str = ""
+    first: str,
+    ours: Sequence[UnitRecord],
+    second: str,
+    theirs: Sequence[UnitRecord],
+    asks: str = "",
+    over: Cluster = "task types",
+    missing: Mapping[str, int] | None = None,
 ) -> Comparison:
     """Compare two arms on the units that both finished, by as many first trials as both may play."""
     before, after = _index_scored_units(ours), _index_scored_units(theirs)
@@ -113,30 +208,76 @@ def compare_arms(
     may_play = metrics.list_allowed_trials([list(before.values()), list(after.values())])
     trials = min(may_play)
     gains = {k: get_best_accumulator(after[k], trials) - get_best_accumulator(before[k], trials) for k in shared}
-    by_task = statistics.group_values((key[0], gain) for key, gain in gains.items())
+    by_task = group_values((key[0], gain) for key, gain in gains.items())
     means = [round(fmean(values), 9) for values in by_task.values()]
-    strata: dict[Stratum, list[float]] = {stratum: [] for stratum in get_args(Stratum)}
-    for key, gain in gains.items():
-        for stratum in _list_strata(before[key], trials):
-            strata[stratum].append(gain)
+    values = _list_values(gains)
+    doses = measure_doses([before[key] for key in shared], [after[key] for key in shared], trials)
+    untested = is_untested(doses)
+    flips = run_flip_test(values, over)
     return Comparison(
-        first,
-        second,
-        OVER_NONE if asks == OVER_RETRIES and trials == 1 else asks,  # a single trial has no retries
-        trials,
-        tuple(may_play),
-        len(shared),
-        len(known) - len(shared),
-        fmean(gains.values()) if gains else None,
-        {task: fmean(values) for task, values in by_task.items()},
-        sum(gain > 0 for gain in gains.values()),
-        sum(gain < 0 for gain in gains.values()),
-        statistics.bootstrap_mean(_list_values(gains)),
-        statistics.run_wilcoxon_test(means),
-        statistics.run_sign_test(means),
-        tuple(StratumGain(name, len(each), fmean(each) if each else None) for name, each in strata.items()),
-        _describe_other_rules([[units[key] for key in shared] for units in (before, after)], asks),
+        first=first,
+        second=second,
+        asks=OVER_NONE if asks == OVER_RETRIES and trials == 1 else asks,  # a single trial has no retries
+        trials=trials,
+        may_play=tuple(may_play),
+        pairs=len(shared),
+        excluded=len(known) - len(shared),
+        unplayed=count_unplayed({first: ours, second: theirs}, missing or {}),
+        difference=fmean(gains.values()) if gains else None,
+        room=MOST_POINTS - fmean(get_best_accumulator(before[key], trials) for key in shared) if shared else None,
+        by_task={task: fmean(values) for task, values in by_task.items()},
+        higher=sum(gain > 0 for gain in gains.values()),
+        lower=sum(gain < 0 for gain in gains.values()),
+        interval=None if untested else estimate_interval(values, over=over),
+        flips=replace(flips, p=None) if untested else flips,
+        wilcoxon=statistics.run_wilcoxon_test(means),
+        sign=statistics.run_sign_test(means),
+        gains=tuple(_list_stratum_gains(gains, before, after, trials, over, untested)),
+        doses=doses,
+        unlike=_describe_other_rules([[units[key] for key in shared] for units in (before, after)], asks),
     )
+
+
+def run_flip_test(values: Sequence[UnitValue], over: Cluster) -> FlipTest:
+    """Run the sign-flip test over the sums of task types, or of variants; of one task type alone always of these."""
+    by_variant = over == "variants"
+    sums = group_values(((value.task, value.variant if by_variant else 0), value.value) for value in values)
+    return statistics.run_flip_test([sum(cluster) for cluster in sums.values()])
+
+
+def count_unplayed(arms: Mapping[str, Sequence[UnitRecord]], missing: Mapping[str, int]) -> int:
+    """Count the units of these arms that have no record, or that ended in an error; those that the environment refused
+    are no part of the plan."""
+    errored = [record for records in arms.values() for record in records if record.has_errors]
+    return sum(not record.is_refused for record in errored) + sum(missing.get(arm, 0) for arm in arms)
+
+
+def _list_stratum_gains(
+    gains: Mapping[UnitKey, float],
+    before: Mapping[UnitKey, UnitRecord],
+    after: Mapping[UnitKey, UnitRecord],
+    trials: int,
+    over: Cluster,
+    untested: bool,
+) -> Iterator[StratumGain]:
+    """Yield the gain on units that failed a first trial which both arms played alike, and the paper's plateau."""
+    if trials > 1 and all(_shares_first_trial(before[key], after[key]) for key in gains):
+        failed = {key: gain for key, gain in gains.items() if not before[key].trajectories[0].solved}
+        interval = None if untested else estimate_interval(_list_values(failed), over=over)
+        yield StratumGain(FAILED_FIRST, len(failed), _average(failed.values()), interval)
+
+    plateau = [gain for key, gain in gains.items() if not metrics.is_solved(before[key], trials)]
+    yield StratumGain(PAPERS_PLATEAU, len(plateau), _average(plateau))
+
+
+def _shares_first_trial(one: UnitRecord, other: UnitRecord) -> bool:
+    first, second = one.trajectories[0], other.trajectories[0]
+    actions = [[step.action for step in trajectory.steps] for trajectory in (first, second)]
+    return actions[0] == actions[1] and first.accumulator == second.accumulator
+
+
+def _average(values: Collection[float]) -> float | None:
+    return fmean(values) if values else None
 
 
 def _list_values(values: Mapping[UnitKey, float]) -> list[UnitValue]:
@@ -165,31 +306,44 @@ def _describe_scaffolds(arms: Sequence[Sequence[UnitRecord]]) -> list[str]:
     return [f"scaffolds {' and '.join(sorted(map(str, first)))} and {' and '.join(sorted(map(str, second)))}"]
 
 
-def compute_factorial(arms: Mapping[str, Sequence[UnitRecord]]) -> Factorial2x2 | None:
-    """Compute the 2x2 of skills and reflections; None if an arm is missing or no unit was finished in all four."""
+def compute_factorial(
+    arms: Mapping[str, Sequence[UnitRecord]], over: Cluster = "task types", missing: Mapping[str, int] | None = None
+) -> Factorial2x2 | None:
+    """Compute the 2x2 of skills and reflections, without a reading; None if an arm is missing or no unit was finished
+    in all four."""
     corners = tuple(_find_arm_alike(arms, name) for name in FACTORIAL_METHODS)
-    played = [_index_scored_units(arms.get(name, ())) for name in corners]
+    records = {name: arms.get(name, ()) for name in corners}
+    played = [_index_scored_units(units) for units in records.values()]
     shared = sorted(set.intersection(*map(set, played)))
     if not shared:
         return None
     trials = min(metrics.list_allowed_trials([list(each.values()) for each in played]))
     scores = {key: [get_best_accumulator(each[key], trials) for each in played] for key in shared}
 
-    def bootstrap(*signs: int) -> Interval | None:
-        """Bootstrap the sum of the corners with these signs, whose largest possible value follows from the signs."""
-        sums = {key: sum(map(mul, signs, points)) for key, points in scores.items()}
-        return statistics.bootstrap_mean(_list_values(sums), signs.count(1) * statistics.MOST_POINTS)
+    neither, one, other, both = ([units[key] for key in shared] for units in played)
+    has_untested = [
+        is_untested(measure_doses(without, having, trials))
+        for without, having in ((neither, one), (neither, other), (one, both), (other, both))
+    ]
 
-    interaction, over_one, over_other = bootstrap(1, -1, -1, 1), bootstrap(0, -1, 0, 1), bootstrap(0, 0, -1, 1)
-    reading: InteractionVerdict = "redundant" if interaction and interaction.high < 0 else "undecided"
-    if all(each and each.low > 0 for each in (over_one, over_other)):
-        reading = "compose"
-    elif all(each and each.high < 0 for each in (over_one, over_other)):
-        reading = "adversarial"
-    if len({task for task, *_ in shared}) < statistics.FEWEST:
-        reading = "undecided"
-    means = tuple(fmean(each) for each in zip(*scores.values(), strict=True))
-    return Factorial2x2(len(shared), corners, means, interaction, over_one, over_other, reading)
+    def estimate(signs: tuple[int, ...], untested: bool) -> Effect:
+        """Estimate the sum of the corners with these signs, whose largest possible value follows from the signs."""
+        sums = {key: float(sum(map(mul, signs, points))) for key, points in scores.items()}
+        most = signs.count(1) * MOST_POINTS
+        values = _list_values(sums)
+        interval = None if untested else estimate_interval(values, (-most, most), over)
+        flips = run_flip_test(values, over)
+        return Effect(fmean(sums.values()), interval, replace(flips, p=None) if untested else flips, untested)
+
+    return Factorial2x2(
+        pairs=len(shared),
+        unplayed=count_unplayed({units[0].arm: units for units in records.values()}, missing or {}),
+        corners=tuple(units[0].arm for units in records.values()),
+        means=tuple(fmean(points) for points in zip(*scores.values(), strict=True)),
+        interaction=estimate((1, -1, -1, 1), any(has_untested)),
+        over_one=estimate((0, -1, 0, 1), has_untested[2]),
+        over_other=estimate((0, 0, -1, 1), has_untested[3]),
+    )
 
 
 def _find_arm_alike(arms: Mapping[str, Sequence[UnitRecord]], method: str) -> str:
@@ -205,16 +359,6 @@ def plays_conversation(protocol: str) -> bool:
     preset, *departures = protocol.split()
     layouts = [each for each in departures if each.startswith("layout=")]
     return layouts == ["layout=conversation"] or (not layouts and not preset.startswith(PAPER_LAYOUT))
-
-
-def _list_strata(record: UnitRecord, trials: int) -> Iterator[Stratum]:
-    first = record.trajectories[0]
-    if first.solved:
-        yield "solved at trial 1"
-    else:
-        yield "plateau" if get_best_accumulator(record, trials) <= first.accumulator else "other"
-    if not metrics.is_solved(record, trials):
-        yield "paper's plateau"
 
 
 def _index_scored_units(records: Sequence[UnitRecord]) -> dict[UnitKey, UnitRecord]:
@@ -272,18 +416,21 @@ def _select_designed_contrasts(arms: Mapping[str, Sequence[UnitRecord]]) -> dict
     return asked | {(first, name): "" for name in rest if name not in told}
 
 
-def compute_factorials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, Factorial2x2]:
+def compute_factorials(
+    arms: Mapping[str, Sequence[UnitRecord]], over: Cluster, missing: Mapping[str, int]
+) -> dict[str, Factorial2x2]:
     """Return the 2x2 of every program that has one; empty if several folders have the same arms."""
     programs: dict[str, dict[str, Sequence[UnitRecord]]] = {}
     for (method, program), (name, *others) in _group_arms_by_program(arms).items():
         if others:
             return {}
         programs.setdefault(program, {})[method] = arms[name]
-    return {program: square for program, corners in programs.items() if (square := compute_factorial(corners))}
+    found = {program: compute_factorial(corners, over, missing) for program, corners in programs.items()}
+    return {program: square for program, square in found.items() if square}
 
 
 def _group_arms_by_program(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tuple[str, str], list[str]]:
-    return statistics.group_values(((units[0].method, units[0].program), name) for name, units in arms.items())
+    return group_values(((units[0].method, units[0].program), name) for name, units in arms.items())
 
 
 def _list_baselines(method: str, program: str, together: Collection[str]) -> Iterator[tuple[str, tuple[str, str]]]:

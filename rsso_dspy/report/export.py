@@ -21,10 +21,11 @@ from rsso_dspy.files import atomic_path, check_output_path
 from rsso_dspy.pricing import PriceOf, itemize_costs
 from rsso_dspy.records import RULE_BASED_NOTE, SCHEMA_VERSION, TrainingRecord, TrialResult, UnitRecord, Usage, add_usage
 from rsso_dspy.redact import Redactor, make_redactor
+from rsso_dspy.regions import TEMPLATES
 from rsso_dspy.report.analysis import PROVENANCE, RunRecords, total_billed
+from rsso_dspy.report.intervals import UnitValue, estimate_mean
 from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, is_solved, select_scored_units
 from rsso_dspy.report.sheets import make_kind
-from rsso_dspy.report.statistics import UnitValue, estimate_mean
 from rsso_dspy.report.terminal import replace_controls
 from rsso_dspy.version import __version__
 
@@ -50,7 +51,7 @@ COLUMNS: Mapping[RowKind, Mapping[str, str]] = {
         "int32: best_so_far trials_allowed budget steps invalid malformed asked_back no_effect", "string: error",
         "bool: unit_errored", "int32: unit_stalled replayed", "int64: failed_requests calls tokens_in tokens_out",
         "double: usd", "int64: " + " ".join(f"{role}_{each.name}" for role in ROLES for each in fields(Usage)),
-        "string: start", "strings: learnt_on", "string: " + " ".join(f"provenance_{name}" for name in NOTED),
+        "string: start shown", "strings: learnt_on", "string: " + " ".join(f"provenance_{name}" for name in NOTED),
     ),
     "steps": _list_columns(
         *KEYS, "int32: step", "string: proposed action observation look inventory", "int32: reward score accumulator",
@@ -89,11 +90,17 @@ def _build_trial_rows(record: JobRecord, price_of: PriceOf) -> Iterator[dict[str
             row |= {"malformed": sum(step.malformed for step in played.steps), "best_so_far": best if unit else None}
         usage = sum(trial.usage.values(), Usage())
         costs = itemize_costs([replace(record, trials=(trial,))], price_of)
-        row |= {"replayed": trial.replayed, "failed_requests": sum(trial.failures.values())}
+        row |= {"shown": json.dumps(_select_memory_texts(trial), ensure_ascii=False), "replayed": trial.replayed}
+        row |= {"failed_requests": sum(trial.failures.values())}
         row |= {"calls": usage.calls, "tokens_in": usage.input, "tokens_out": usage.output, "usd": total_billed(costs)}
         for role in ROLES:
             row |= {f"{role}_{name}": count for name, count in asdict(trial.usage.get(role, Usage())).items()}
         yield row
+
+
+def _select_memory_texts(trial: TrialResult) -> dict[str, str]:
+    """Return the texts of memories that stood in the trial's prompts, by region (see `TrialResult.shown`)."""
+    return {key: text for key, text in trial.shown.items() if key != TEMPLATES and text}
 
 
 def _build_step_rows(record: JobRecord) -> Iterator[dict[str, Any]]:
@@ -212,7 +219,7 @@ def _build_spec(run: str, benchmark: str, records: Sequence[UnitRecord], seeds: 
     about = {name: getattr(first, name) for name in ("arm", "method", "program", "protocol", "provenance")}
     return {
         **dict.fromkeys(("eval_id", "run_id", "task_id"), identity),
-        "task": f"{benchmark} {first.protocol}",
+        "task": f"{benchmark} {first.arm}",
         "task_version": 0,
         **{name: {} for name in ("task_attribs", "solver_args", "model_args")},
         "task_args": {"arm": first.arm},
@@ -278,10 +285,13 @@ def _sum_usage(records: Sequence[UnitRecord]) -> dict[str, dict[str, int]]:
 
 
 def _list_messages(trial: TrialResult, model: str) -> Iterator[dict[str, Any]]:
-    """Yield what the agent saw (user) and the actions that it took (assistant), which are not the prompts."""
+    """Yield what memories told the agent (system), what it saw (user) and the actions that it took (assistant), which
+    are not the prompts."""
     played = trial.trajectory
     if played is None:
         return
+    for region, text in _select_memory_texts(trial).items():
+        yield {"role": "system", "content": f"Trial {trial.trial}, {region}:\n{text}"}
     yield {"role": "user", "content": f"{played.task}\n\n{played.start.description}"}
     for step in played.steps:
         action, thought = step.proposed or step.unread, {"type": "reasoning", "reasoning": step.reasoning}

@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from rsso_dspy.errors import require_extra
 from rsso_dspy.files import atomic_path
+from rsso_dspy.power import LEVEL
 from rsso_dspy.records import RULE_BASED_NOTE
 from rsso_dspy.report.analysis import Analysis
+from rsso_dspy.report.doses import describe_doses
+from rsso_dspy.report.intervals import NO_INTERVAL, Bars, MeanEstimate, MeanInterval
 from rsso_dspy.report.published import (
     describe_derived_points,
     list_derived_points,
@@ -25,7 +28,6 @@ from rsso_dspy.report.published import (
     load_published_tables,
 )
 from rsso_dspy.report.sheets import make_kind
-from rsso_dspy.report.statistics import LEVEL, NO_INTERVAL, Bars, BootstrapInterval, MeanEstimate
 from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
@@ -184,6 +186,7 @@ def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFig
 
 def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
     rows: list[tuple[str, MeanEstimate, int, str]] = []  # name, mean with its interval, units, marker
+    doses: list[str] = []
     notes: list[str] = []
     for pair in found.comparisons:
         if pair.difference is None:
@@ -191,14 +194,16 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
         second, first = styles[pair.second].name, styles[pair.first].name
         name = f"{second}{chr(10) if len(first + second) > LONGEST else ' '}− {first}"
         rows.append((name, MeanEstimate(pair.difference, pair.interval), pair.pairs, "o"))
+        doses += [f"{second} − {first}: {describe_doses(pair.doses)}."] if pair.doses else []
         if pair.trials < max(pair.may_play):
             notes = ["Each the best of as many trials as both arms may play."]
     for program, square in found.squares.items():
         name = f"interaction ({shorten_name(program)})" if len(found.squares) > 1 else "interaction"
-        rows.append((name, MeanEstimate(square.difference, square.interaction), square.pairs, "D"))
+        rows.append((name, MeanEstimate(square.interaction.difference, square.interaction.interval), square.pairs, "D"))
         neither, reflections, skills, both = square.corners
         notes.append(f"{name}: {both} − {skills} − {reflections} + {neither}; {square.reading}.")
-    notes += [*_describe_bars(estimate.interval for _, estimate, *_ in rows), *_list_notes(found, paired=True)]
+    notes += [*doses, *_describe_bars(estimate.interval for _, estimate, *_ in rows)]
+    notes += _list_notes(found, paired=True)
     sizes = [1 + 0.5 * name.count("\n") for name, *_ in rows]
     axes = _open_axes(ROW * sum(sizes) + 0.75)
     places = [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)]  # from the top
@@ -340,7 +345,7 @@ def _describe_mean_bars(means: Iterable[MeanEstimate], bars: Bars) -> list[str]:
     return [f"Bars: {kind}. Differences have intervals of their own."] if kind else []
 
 
-def _describe_bars(intervals: Iterable[BootstrapInterval | None]) -> list[str]:
+def _describe_bars(intervals: Iterable[MeanInterval | None]) -> list[str]:
     """Say what the bars of differences are, and a point without one."""
     drawn = list(intervals)
     over = _name_clusters(drawn)
@@ -348,7 +353,7 @@ def _describe_bars(intervals: Iterable[BootstrapInterval | None]) -> list[str]:
     return [*notes, f"A ring has no interval: {NO_INTERVAL}."] if None in drawn else notes
 
 
-def _name_clusters(intervals: Iterable[BootstrapInterval | None]) -> str:
+def _name_clusters(intervals: Iterable[MeanInterval | None]) -> str:
     words = {
         "task types": "task types",
         "variants": "variants of one task type, which say nothing about other tasks",

@@ -6,30 +6,28 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import comb
 from statistics import fmean
 from typing import TypeVar
 
-from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.loops import find_action_loop
-from rsso_dspy.programs.methods import METHODS, get_method, load_memory
+from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import (
     SOLVED_SCORE,
     TrainingRecord,
     Trajectory,
-    TrialResult,
     TrialsRecord,
     UnitRecord,
     Usage,
     sum_usage,
 )
-from rsso_dspy.report.statistics import MeanEstimate, UnitValue, estimate_mean, group_values
+from rsso_dspy.report.doses import ShownMemory, count_shown_memories
+from rsso_dspy.report.intervals import MeanEstimate, UnitValue, estimate_mean, group_values
 
 R = TypeVar("R", bound=TrialsRecord)
 UnitKey = tuple[str, int, int]  # identity of a unit across arms: task type, variant, seed
 REFLECTIONS, CONSTITUTION = "plans_from_past_attempts", "constitution"  # regions of two memories
-TEMPLATES = "action_templates"  # a region of no memory, whose text records have too
 
 LEVELS = (50, 75)  # percentages of variants whose number of trials is reported
 FAILURES = ("loops", "not found", "wrong answer", "out of steps", "other")  # see `classify_failure`
@@ -65,16 +63,6 @@ class Learning:
     repeats: RepeatedReflections
     by_task: Mapping[str, tuple[int, int]]  # task type to variants solved and variants
     failures: Mapping[str, int]  # one of `FAILURES` to the trials that failed so
-
-
-@dataclass(frozen=True, slots=True)
-class ShownMemory:
-    """How often the text of a memory stood in the prompts of an arm."""
-
-    memory: str  # its name, or that of the region of the prompt that it fills
-    trials: int  # trials in which it stood in a prompt
-    later_trials: int  # of these, those after the first trial of their unit
-    steps: int  # steps whose prompt had it
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +153,7 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         rules=_count_rules(scored),
         writings=_sum_usage_by_role(scored).get("advisor", Usage()),
         learning=compute_learning(scored),
-        shown=tuple(count_shown_memories(scored)) if scored else (),
+        shown=tuple(count_shown_memories(scored)),
     )
 
 
@@ -173,42 +161,6 @@ def find_scaffold(method: str) -> str | None:
     """Return the scaffold of a method, flat or sso; None for an unknown one."""
     row = METHODS.get(method.partition("+")[0])
     return row.scaffold if row else None
-
-
-def count_shown_memories(scored: Sequence[UnitRecord]) -> Iterator[ShownMemory]:
-    """Yield how often each memory of the units' method was shown, and what filled other regions of memories."""
-    regions = _name_memory_regions(scored[0].method)
-    for result in (result for record in scored for result in record.trials):
-        for key in result.shown:
-            region = re.split("[:@]", key)[0]
-            if region != TEMPLATES:
-                regions.setdefault(region, region)
-    for region, memory in regions.items():
-        steps = [[_count_steps_with(region, result) for result in record.trials] for record in scored]
-        trials = sum(count > 0 for counts in steps for count in counts)
-        later = sum(count > 0 for counts in steps for count in counts[1:])
-        yield ShownMemory(memory, trials, later, sum(map(sum, steps)))
-
-
-def _name_memory_regions(method: str) -> dict[str, str]:
-    """Return the regions that the memories of a method fill, each with the memory's name; nothing of an unknown one."""
-    with suppress(UnknownName, UsageError):
-        return {load_memory(name).region: name for name in get_method(method).memories}
-    return {}
-
-
-def _count_steps_with(region: str, result: TrialResult) -> int:
-    """Return the number of steps of a trial whose prompt had a text in the region."""
-    steps = result.trajectory.steps if result.trajectory else ()
-    ids = {name for key in result.shown if key.startswith(f"{region}:") for name in key.partition(":")[2].split(",")}
-    if ids:
-        return sum(not ids.isdisjoint(step.recalled) for step in steps)
-    texts = {1: result.shown.get(region, "")}
-    for key, text in result.shown.items():
-        name, _, first = key.partition("@")
-        if name == region and first.isdecimal():
-            texts[int(first)] = text
-    return sum(end - first for first, end in pairwise([*sorted(texts), len(steps) + 1]) if texts[first])
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from importlib import resources
 from statistics import fmean
 from typing import Any, cast
 
-from rsso_dspy.report import statistics
+from rsso_dspy.report import intervals, statistics
 from rsso_dspy.report.sheets import Cell, Sheet, Tone, build_sheet, format_difference, format_number, mark_best
 
 METHODS = ("react", "reflexion", "sso", "rsso")
@@ -24,7 +24,7 @@ class RecomputedStatistics:
 
     wilcoxon: statistics.WilcoxonResult
     sign: statistics.SignTestResult
-    interval: statistics.BootstrapInterval  # of the mean over variants, clustered by task type
+    interval: intervals.MeanInterval  # of the mean over variants, clustered by task type
     micro: Mapping[str, float]  # method to the mean over variants
     macro: Mapping[str, float]  # method to the mean over task types
 
@@ -106,13 +106,13 @@ def recompute_statistics() -> RecomputedStatistics:
     by_task = {row["task"]: row["rsso - sso"] for row in rows}
     differences = [round(value, 6) for value in by_task.values()]
     units = [
-        statistics.UnitValue(row["task"], variant, by_task[row["task"]]) for row in rows for variant in range(row["n"])
+        intervals.UnitValue(row["task"], variant, by_task[row["task"]]) for row in rows for variant in range(row["n"])
     ]
     total = sum(row["n"] for row in rows)
     return RecomputedStatistics(
         statistics.run_wilcoxon_test(differences),
         statistics.run_sign_test(differences),
-        cast(statistics.BootstrapInterval, statistics.bootstrap_mean(units)),
+        cast(intervals.MeanInterval, intervals.estimate_interval(units)),
         {method: sum(row[method] * row["n"] for row in rows) / total for method in METHODS},
         {method: fmean(row[method] for row in rows) for method in METHODS},
     )

@@ -17,8 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from rsso_dspy.files import HEAD, FileKind, open_regular
+from rsso_dspy.power import LEVEL
 from rsso_dspy.pricing import format_dollars
-from rsso_dspy.report.statistics import LEVEL, MOST_POINTS, BootstrapInterval
+from rsso_dspy.report.intervals import MOST_POINTS, MeanInterval
 from rsso_dspy.report.terminal import replace_controls
 
 NOTHING = "n/a"
@@ -68,7 +69,7 @@ def format_difference(value: float | None, digits: int = 2, tone: Tone = "") -> 
     return Cell(text if text.strip("+-0.") else text.lstrip("+-"), value, tone)
 
 
-def format_interval(found: BootstrapInterval | None) -> tuple[Cell, Cell, Cell]:
+def format_interval(found: MeanInterval | None) -> tuple[Cell, Cell, Cell]:
     """Format the cells of both ends of an interval and of the least difference that such a run detects."""
     if found is None:
         return (Cell(NOTHING),) * 3

@@ -14,6 +14,8 @@ from rsso_dspy.records import REFUSED, ZERO_SHOT
 from rsso_dspy.report import sheets
 from rsso_dspy.report.analysis import Analysis, describe_unreported_costs, total_billed, total_usage
 from rsso_dspy.report.compare import Comparison, Factorial2x2
+from rsso_dspy.report.doses import describe_doses
+from rsso_dspy.report.intervals import FEW, MOST_POINTS, MeanEstimate, group_values
 from rsso_dspy.report.metrics import CATEGORIES, FAILURES, LEVELS, describe_repeated_units
 from rsso_dspy.report.published import (
     MEANS,
@@ -24,8 +26,8 @@ from rsso_dspy.report.published import (
     load_published_tables,
 )
 from rsso_dspy.report.sheets import INTERVAL, Cell, Sheet, build_sheet, format_difference, format_number
-from rsso_dspy.report.statistics import FEW, NO_INTERVAL, SIGNIFICANT, MeanEstimate
 from rsso_dspy.report.terminal import to_plain_text
+from rsso_dspy.sign_flips import count_needed_differences
 
 MAIN = ("methods", "learning", "differences", "trainings", "tokens", "errored")  # printed at the end of a run
 NOTED = ("methods", "learning", "differences", "errored")  # those whose notes are printed then
@@ -50,7 +52,7 @@ def build_tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
         _build_success_table(found),
         _build_reflections_table(found),
         _build_failures_table(found),
-        _build_differences_table(found),
+        _build_differences_table(found, with_paper),
         _build_shown_table(found),
         _build_strata_table(found),
         _build_tasks_table(found, with_paper),
@@ -204,34 +206,47 @@ def _build_failures_table(found: Analysis) -> Sheet:
     return _build_table("failures", ("arm", "trials", *FAILURES), rows)
 
 
-def _build_differences_table(found: Analysis) -> Sheet:
-    rows: list[Sequence[Any]] = [
-        (
+def _build_differences_table(found: Analysis, with_paper: bool = False) -> Sheet:
+    columns = ["pairs", "points", *INTERVAL, "min. detectable difference", "units +/-", "p", "Holm"]
+    columns += ["Wilcoxon"] if with_paper else []
+    rows: list[Sequence[Any]] = []
+    for pair in found.comparisons:
+        signs = f"+{pair.higher} -{pair.lower}"
+        cells: list[Any] = [
             pair.name,
             Cell(f"{pair.pairs} (-{pair.excluded})", pair.pairs) if pair.excluded else pair.pairs,
             format_difference(pair.difference),
             *sheets.format_interval(pair.interval),
-            Cell(signs := f"+{pair.higher} -{pair.lower}", pair.higher - pair.lower, counts=signs),
-            *(sheets.format_p_value(pair.wilcoxon.p), sheets.format_p_value(pair.holm)),
-            sheets.format_text(pair.asks),
-        )
-        for pair in found.comparisons
-    ]
-    rows += chain.from_iterable(_build_square_rows(square, name) for name, square in found.squares.items())
-    columns = ("pairs", "points", *INTERVAL, "min. detectable difference", "units +/-", "p", "Holm", "asks")
-    return _build_table("differences", ("second - first", *columns), rows, _describe_differences(found))
+            Cell(signs, pair.higher - pair.lower, counts=signs),
+            sheets.format_p_value(pair.flips.p),
+            sheets.format_p_value(pair.holm),
+        ]
+        cells += [sheets.format_p_value(pair.wilcoxon.p)] if with_paper else []
+        rows.append((*cells, str(pair.verdict), describe_doses(pair.doses), sheets.format_text(pair.asks)))
+    for name, square in found.squares.items():
+        rows += _build_square_rows(square, name, found.comparisons, with_paper)
+    columns = ["second - first", *columns, "verdict", "shown", "asks"]
+    return _build_table("differences", columns, rows, _describe_differences(found))
 
 
-def _build_square_rows(square: Factorial2x2, program: str) -> Iterator[Sequence[Any]]:
-    (neither, reflections, skills, both), (_, one, other, together) = square.corners, square.means
-    reading = "no result" if square.reading == "undecided" else square.reading
-    for name, difference, interval, asks in (
-        (f"{both} - {skills} - {reflections} + {neither}", square.difference, square.interaction, reading),
-        (f"{both} - {reflections} (2x2)", together - one, square.over_one, "both over reflections"),
-        (f"{both} - {skills} (2x2)", together - other, square.over_other, "both over skills"),
+def _build_square_rows(
+    square: Factorial2x2, program: str, comparisons: Sequence[Comparison], with_paper: bool
+) -> Iterator[Sequence[Any]]:
+    """Yield the interaction of a 2x2, and what both memories gain over each where that is no row of its own."""
+    (neither, reflections, skills, both) = square.corners
+    compared = {(pair.second, pair.first) for pair in comparisons if pair.pairs == square.pairs}
+    for name, pair, effect, asks in (
+        (f"{both} - {skills} - {reflections} + {neither}", ("", ""), square.interaction, square.reading),
+        (f"{both} - {reflections} (2x2)", (both, reflections), square.over_one, "both over reflections"),
+        (f"{both} - {skills} (2x2)", (both, skills), square.over_other, "both over skills"),
     ):
+        if pair in compared:
+            continue
+        tests = [sheets.format_p_value(effect.flips.p), sheets.format_p_value(effect.holm)]
+        tests += [Cell("")] if with_paper else []
+        interval = sheets.format_interval(effect.interval)
         asked = f"skills x reflections{_name_program(program)}: {asks}"
-        yield (name, square.pairs, format_difference(difference), *sheets.format_interval(interval), "", "", "", asked)
+        yield (name, square.pairs, format_difference(effect.difference), *interval, "", *tests, "", "", asked)
 
 
 def _name_program(program: str) -> str:
@@ -241,32 +256,39 @@ def _name_program(program: str) -> str:
 def _describe_differences(found: Analysis) -> Iterator[str]:
     pairs = found.comparisons
     intervals = [pair.interval for pair in pairs if pair.interval]
-    tested = sum(pair.holm is not None for pair in pairs)
+    tests = found.tests
+    clusters = found.question.over
     yield (
-        "p: Wilcoxon signed-rank test over the means of task types, two-sided, exact, without zeros. Holm: p corrected "
-        f"for {tested or 'no'} test{'s' if tested != 1 else ''}."
+        f"p: exact sign flips over sums of {clusters}, two-sided. Holm: p corrected for the report's {tests} "
+        f"test{'s' if tests != 1 else ''}; with so many, at least {count_needed_differences(tests)} {clusters} must "
+        "differ. A winner needs Holm's p of at most 0.05 and an interval without 0."
     )
     for program, square in found.squares.items():
-        (reading,) = _get_notes(**{square.reading: True})
+        (reading,) = _get_notes(**{square.reading.replace(" ", "_"): True})
         yield f"Skills x reflections{_name_program(program)}, over units that all four arms finished: {reading}."
-    alone = any(None in (each.interaction, each.over_one, each.over_other) for each in found.squares.values())
-    if alone or any(pair.pairs and pair.interval is None for pair in pairs):
-        yield f"{sheets.NOTHING}: {NO_INTERVAL}."
     for pair in pairs:
-        if pair.interval and pair.interval.is_hopeless:
-            yield (
-                f"{pair.name}: no result, {pair.interval.clusters} {pair.interval.over} are too few. A run of this "
-                "size may miss even the largest possible difference."
-            )
-    if any(interval.over == "task types" and interval.clusters < FEW for interval in intervals):
-        yield f"Intervals over fewer than {FEW} task types are rough."
-    over_variants = any(interval.over == "variants" for interval in intervals)
-    yield from _get_notes(excluded=any(pair.excluded for pair in pairs), one_task=over_variants)
+        if not pair.verdict.has_winner and pair.pairs:
+            yield f"{pair.name}: {pair.verdict}; {'; '.join([*pair.verdict.reasons, *_describe_room(pair)])}."
+    if any(interval.clusters < FEW for interval in intervals):
+        yield f"Intervals over fewer than {FEW} task types, or variants, are rough."
+    yield from _get_notes(
+        excluded=any(pair.excluded for pair in pairs),
+        one_task=any(interval.over != clusters for interval in intervals),
+        over_variants=clusters == "variants",
+    )
     for pair in pairs:
         if pair.unlike:
             yield f"{pair.name}: the arms differ in more than the method: {pair.unlike}."
         if pair.pairs and pair.trials < max(pair.may_play):
             yield f"{pair.name}: scores are the best of the first {pair.trials}, as many trials as both may play."
+
+
+def _describe_room(pair: Comparison) -> Iterator[str]:
+    """Yield how much a run of this size finds of what is left to gain, where it decided nothing."""
+    if pair.verdict.word == "undecided" and pair.interval and pair.room is not None:
+        least = pair.interval.detectable_difference
+        found = f"finds {least:.1f}" if least <= MOST_POINTS else "may miss every difference"
+        yield f"{pair.room:.1f} points are left above {pair.first}, and a run of this size {found}"
 
 
 def _build_shown_table(found: Analysis) -> Sheet:
@@ -283,12 +305,12 @@ def _build_shown_table(found: Analysis) -> Sheet:
 
 
 def _build_strata_table(found: Analysis) -> Sheet:
-    rows = [
-        (pair.name, gain.stratum, gain.units, format_difference(gain.difference))
-        for pair in found.comparisons
-        for gain in pair.gains
-    ]
-    return _build_table("strata", ("second - first", "stratum", "units", "points"), rows)
+    rows = []
+    for pair in found.comparisons:
+        for gain in pair.gains:
+            low, high, _ = sheets.format_interval(gain.interval) if gain.interval else ("", "", "")
+            rows.append((pair.name, gain.stratum, gain.units, format_difference(gain.difference), low, high))
+    return _build_table("strata", ("second - first", "stratum", "units", "points", *INTERVAL), rows)
 
 
 def _build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
@@ -423,9 +445,6 @@ def render_analysis(found: Analysis, whole: bool = True, with_paper: bool = Fals
 # The result in a few sentences.
 
 MOST = 3  # maximum number of comparisons that are told
-UNCERTAIN, TOO_FEW, EQUAL = "Too uncertain to call", "No result, too few task types", "No unit differs"
-ONE_TYPE = "Of one task type alone, so without a winner"
-UNCONFIRMED = f"Undecided, as Holm's p is above {SIGNIFICANT}"
 OWN_MODEL = "Your own model plays with --model PROVIDER/NAME; --dry-run says first what it may cost."
 
 
@@ -457,54 +476,59 @@ def _describe_comparisons(found: Analysis) -> list[str]:
     pairs = [pair for pair in found.comparisons if pair.difference is not None]
     if not pairs:
         return ["No two arms share a finished unit, so nothing is compared."] if len(found.arms) > 1 else []
-    pairs.sort(key=lambda pair: pair is not found.main_result)
-    decided = [pair for pair in pairs if pair.has_winner]
-    open_ = [pair for pair in pairs if pair not in decided]
-    kept = open_[: max(1, MOST - len(decided))]
-    said = list(map(_describe_winner, decided[:MOST]))
-    for verdict in (UNCONFIRMED, ONE_TYPE, UNCERTAIN, TOO_FEW, EQUAL):
-        told = [
-            f"{pair.name} {format_difference(pair.difference).text} points ({_describe_pairs(pair)})"
-            for pair in kept
-            if _judge_open(pair) == verdict
-        ]
-        said += [f"{verdict}: {', '.join(told)}."] if told else []
-    if left := len(decided[MOST:]) + len(open_) - len(kept):
-        said.append(f"{left} more comparison{'s are' if left > 1 else ' is'} in the tables.")
-    if decided and len(pairs) > 1:
-        said.append(f"Intervals are not corrected for the {len(pairs)} comparisons; Holm's p is, and decides.")
-    return said
-
-
-def _judge_open(pair: Comparison) -> str:
-    """Return why a comparison has no winner."""
-    if not pair.higher and not pair.lower:
-        return EQUAL
-    if pair.interval is not None and pair.interval.is_decided:
-        return ONE_TYPE if pair.interval.over == "variants" else UNCONFIRMED
-    hopeless = pair.interval is not None and pair.interval.over == "task types" and pair.interval.is_hopeless
-    return TOO_FEW if hopeless else UNCERTAIN
+    pairs.sort(key=lambda pair: (not pair.has_winner, pair is not found.main_result))
+    winners = sum(pair.has_winner for pair in pairs)
+    told = pairs[: max(MOST, winners + 1)] if winners < MOST else pairs[:MOST]
+    sentences = [_describe_winner(pair) for pair in told if pair.has_winner]
+    open_ = group_values((_name_verdict(pair), _describe_pair(pair)) for pair in told if not pair.has_winner)
+    sentences += [f"{words}: {', '.join(alike)}." for words, alike in open_.items()]
+    if left := len(pairs) - len(told):
+        sentences.append(f"{left} more comparison{'s are' if left > 1 else ' is'} in the tables.")
+    return sentences
 
 
 def _describe_winner(pair: Comparison) -> str:
     assert pair.difference is not None
     better, worse = (pair.second, pair.first) if pair.difference > 0 else (pair.first, pair.second)
-    return f"{better} beats {worse} by {abs(pair.difference):.2f} points ({_describe_pairs(pair, best_first=True)})."
+    details = "; ".join(_list_details(pair, best_first=True))
+    return f"{better} beats {worse} {_name_question(pair)} by {abs(pair.difference):.2f} points ({details})."
 
 
-def _describe_pairs(pair: Comparison, best_first: bool = False) -> str:
-    """Write the number of pairs and the interval: of ``second - first``, or of the better arm minus the worse one."""
+def _name_verdict(pair: Comparison) -> str:
+    words = str(pair.verdict).capitalize()
+    return words if pair.interval is None else f"{words} {_name_question(pair)}"
+
+
+def _name_question(pair: Comparison) -> str:
+    """Name what the interval is about."""
+    if pair.interval is None or pair.interval.over == "task types":
+        return "on other task types"
+    return f"on other variants of {'this task type' if len(pair.by_task) == 1 else 'these task types'}"
+
+
+def _describe_pair(pair: Comparison) -> str:
+    if pair.verdict.word == "not tested":
+        return f"{pair.name} ({describe_doses(pair.doses)})"
+    return f"{pair.name} {format_difference(pair.difference).text} points ({'; '.join(_list_details(pair))})"
+
+
+def _list_details(pair: Comparison, best_first: bool = False) -> Iterator[str]:
+    """Yield the number of pairs with the interval, of ``second - first`` or of the better arm minus the worse one; the
+    corrected p of a winner; the dose; and why nothing can be said whatever the numbers are."""
     units = f"{pair.pairs} unit{'s' if pair.pairs != 1 else ''}"
     if pair.interval is None:
-        return units
-    low, high = pair.interval.low, pair.interval.high
-    if best_first and high < 0:
-        low, high = -high, -low
-    alone = ""
-    if pair.interval.over == "variants":
-        seeded = pair.interval.clusters < pair.pairs
-        alone = f" of {pair.interval.clusters} variants of one task type" if seeded else " of one task type"
-    return f"{units}{alone}, 95% interval {low:+.1f} to {high:+.1f}"
+        yield units
+    else:
+        low, high = pair.interval.low, pair.interval.high
+        if best_first and high < 0:
+            low, high = -high, -low
+        yield f"{units}, 95% interval {low:+.1f} to {high:+.1f}"
+    if pair.has_winner:
+        yield f"Holm's p {sheets.format_p_value(pair.holm).text}"
+    if pair.doses:
+        yield describe_doses(pair.doses)
+    if pair.verdict.is_hindered:
+        yield from pair.verdict.reasons
 
 
 def _describe_spending(found: Analysis) -> list[str]:

@@ -21,7 +21,14 @@ from typing_extensions import TypedDict
 
 from rsso_dspy.environments.benchmark import ORIGIN as BENCHMARK
 from rsso_dspy.errors import DamagedFile, FolderGone, NotRecorded, RunMismatch, UsageError, find_shortage
-from rsso_dspy.files import atomic_write_text, find_packed, pick_quarantine_path, read_bytes, read_json
+from rsso_dspy.files import (
+    atomic_write_text,
+    explain_absence,
+    find_packed,
+    pick_quarantine_path,
+    read_bytes,
+    read_json,
+)
 from rsso_dspy.log_lines import describe_flaw, find_logs
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.records import SCHEMA_VERSION, ZERO_SHOT, RoleUsage, TrainingRecord, UnitRecord, Usage, Variant
@@ -219,7 +226,8 @@ class Store:
             if runs := sorted(str(each.parent) for each in self.folder.glob("*/run.json")):
                 some = ", ".join(runs[:3]) + (f" or {len(runs) - 3} more" if len(runs) > 3 else "")
                 raise UsageError(f"{self.folder} holds several runs; name one of them: {some}")
-            raise UsageError(f"{self.folder} holds no run (no run.json); `rsso-dspy run --out {self.folder}` makes one")
+            made = f"`rsso-dspy run --out {self.folder}` makes one{explain_absence(self.folder)}"
+            raise UsageError(f"{self.folder} holds no run (no run.json); {made}")
         try:
             data: dict[str, Any] = read_json(file)
             _RUN.validate_python(data, strict=True)

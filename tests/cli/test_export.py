@@ -70,6 +70,12 @@ def test_the_numbers_are_those_of_the_report(trials, folder):
     assert list(best) == [2, 97, 97]
 
 
+def test_a_trial_has_the_texts_of_memories_that_stood_in_its_prompts(trials):
+    units = trials[trials.kind == "unit"]
+    assert {*units[units.arm == "reflexion"].shown} == {'{"plans_from_past_attempts": "- Look first."}'}
+    assert {*units[units.arm == "react"].shown} == {"{}"}
+
+
 def test_what_has_no_score_has_none(trials):
     (row,) = trials[trials.outcome == "error"].to_dict("records")
     assert (row["arm"], row["variant"], row["trial"], row["error"]) == ("react", "freeze::21", 2, "LMServerError: 500")
@@ -144,5 +150,11 @@ def test_inspect_reads_what_was_played(rsso, tmp_path):
     assert (errored.id, errored.scores, errored.error.message) == ("melt::5", {}, "LMServerError: 500")
     first = reader.read_eval_log_sample(str(logs[0]), "boil::1", 1)
     assert [message.role for message in first.messages] == ["user", "assistant", "user"] * 3
+    taught = reader.read_eval_log_sample(str(logs[1]), "boil::1", 1)
+    assert [message.role for message in taught.messages] == ["system", "user", "assistant", "user"] * 3
+    assert taught.messages[4].text == "Trial 2, plans_from_past_attempts:\n- Look first."
+    assert [reader.read_eval_log(str(path), header_only=True).eval.task for path in logs] == [
+        "scienceworld react", "scienceworld reflexion",
+    ]  # fmt: skip
     assert first.model_usage["embedded/explorer"].input_tokens == 30
     assert len(reader.read_eval_log_sample_summaries(str(logs[0]))) == 5

@@ -42,7 +42,7 @@ def read_report(*words: object) -> tuple[str, str]:
 
 def test_every_form_of_a_run_with_an_errored_unit(run, tmp_path):
     out, _ = read_report(run)
-    for text in ("3 (1 err)", "LMServerError: 500", "compose"):
+    for text in ("3 (1 err)", "LMServerError: 500", "not played, or ended in an error"):
         assert text in out
     page, tables, figures = tmp_path / "new" / "page.html", tmp_path / "tables", tmp_path / "figures"
     out, err = read_report(run, "--html", page, "--tables", tables, "--figures", figures)
@@ -61,6 +61,17 @@ def test_bars_of_figures_are_chosen(run, tmp_path):
     for bars, words in (("interval", "95% intervals of each mean"), ("sem", "(SEM, as in")):
         read_report(run, "--figures", tmp_path / bars, "--bars", bars)
         assert words in (tmp_path / bars / "best-of-t.svg").read_text(encoding="utf-8")
+
+
+def test_the_question_and_the_margin_are_chosen(run):
+    """Over variants the one task type with two variants has no say: the others have one each."""
+    data = json.loads(read_report(run, "--json", "--margin", "100", "--against", "react-sso")[0])
+    (pair, *_) = data["comparisons"]
+    assert pair["verdict"]["margin"] == 100
+    assert pair["interval"]["over"] == "task types"
+    over = json.loads(read_report(run, "--json", "--over", "variants", "--against", "react-sso")[0])["comparisons"][0]
+    assert over["interval"] is None
+    assert over["verdict"]["reasons"] == ["a task type of one variant does not show how much others would differ"]
 
 
 def test_comparisons_are_chosen(run):
@@ -177,7 +188,7 @@ def test_one_task_type_of_logs_has_an_interval_but_no_p_and_no_winner(tmp_path):
     assert (pair["interval"]["over"], pair["interval"]["low"] > 0) == ("variants", True)
     assert (pair["wilcoxon"]["p"], pair["sign"]["p"], pair["holm"]) == (None, None, None)
     out, _ = read_report(f"react={base}", logs)
-    assert "Of one task type alone, so without a winner: reflexion - react +75.00 points" in " ".join(out.split())
+    assert "Undecided on other variants of this task type: reflexion - react +75.00 points" in " ".join(out.split())
     assert "beats" not in out
 
 

@@ -365,7 +365,7 @@ def compute_figures(results: Sequence[Data], facts: Data) -> tuple[Data, dict[st
         [record for record, begun in made if begun],
         [(arm, role, Spent(**usage)) for arm, role, usage in facts.get("abandoned", ())],
         tuple(facts.get("dates", ())),
-        facts.get("missing", 0),
+        {"": facts["missing"]} if facts.get("missing") else {},  # of which arms is not recorded
         models={record.arm: facts.get("models", {}) for record, _ in made},
     )
     analysis = analyze(found, make_price_lookup({}))

@@ -10,10 +10,10 @@ from rsso_dspy.report.compare import (
     BESIDE_REFLECTIONS,
     FACTORIAL_METHODS,
     OVER_RETRIES,
+    USUAL,
     compare_all,
     compare_arms,
     compute_factorial,
-    compute_factorials,
     select_contrasts,
 )
 from rsso_dspy.report.metrics import group_by_arm
@@ -22,11 +22,12 @@ from tests.records import record
 from tests.report.paper_run import play_table_2
 
 TASKS = ("boil", "freeze", "find-plant", "grow-plant", "use-thermometer", "chemistry-mix")
+TEN_TYPES = tuple(f"type-{number}" for number in range(10))  # enough for the tests of a 2x2 and its comparisons
 
 
-def arm(name: str, scores) -> list:
+def arm(name: str, scores, tasks=TASKS) -> list:
     """Two units of each task; `scores` gives the score of unit n of task t."""
-    return [record(name, task, n, [[scores(t, n)]]) for t, task in enumerate(TASKS) for n in range(2)]
+    return [record(name, task, n, [[scores(t, n)]]) for t, task in enumerate(tasks) for n in range(2)]
 
 
 def test_pairs_are_matched_by_unit_and_what_errored_is_excluded_and_counted():
@@ -43,15 +44,30 @@ def test_pairs_are_matched_by_unit_and_what_errored_is_excluded_and_counted():
 def test_several_comparisons_are_corrected():
     units = [*arm("a", lambda _t, _n: 50), *arm("b", lambda t, _: 60 + t), *arm("c", lambda t, _: 50 - t)]
     one, other = analyze(units).comparisons
-    assert one.holm == pytest.approx(2 * one.wilcoxon.p)
-    assert other.holm == pytest.approx(max(one.holm, other.wilcoxon.p))
+    assert one.flips.p == 2 / 2**6
+    assert one.holm == pytest.approx(2 * one.flips.p)
+    assert other.holm == pytest.approx(max(one.holm, other.flips.p))
 
 
-def corners(neither, reflections, skills, both):
+UNLIKE = {
+    "react-sso": (0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    "reflexion-sso": (-4, 3, -1, 0, 2, 1, 0, -2, 4, -3),
+    "sso": (1, -3, 4, -2, 0, 3, -1, 0, 2, -4),
+    "rsso": (2, 0, -4, 4, -1, -3, 1, 3, 0, -2),
+}
+"""What the ten types add to an arm's score: nothing on average, so that no two types are alike."""
+
+
+def corners(*scores):
     return {
-        name: arm(name, lambda t, _n, v=v: v + t % 2)
-        for name, v in zip(FACTORIAL_METHODS, (neither, reflections, skills, both), strict=True)
+        name: arm(name, lambda t, _n, score=score, name=name: score + UNLIKE[name][t], TEN_TYPES)
+        for name, score in zip(FACTORIAL_METHODS, scores, strict=True)
     }
+
+
+def read_square(arms, question=USUAL):
+    (square,) = compare_all(arms, question).squares.values()
+    return square
 
 
 @pytest.mark.parametrize(
@@ -60,24 +76,54 @@ def corners(neither, reflections, skills, both):
         ((20, 40, 30, 50), 0, "compose"),
         ((20, 40, 30, 70), 20, "compose"),
         ((20, 40, 30, 40), -10, "redundant"),
-        ((20, 40, 30, 25), -25, "adversarial"),
+        ((20, 40, 40, 37), -23, "redundant"),
+        ((20, 40, 30, 31), -19, "undecided"),
+        ((20, 40, 40, 25), -35, "adversarial"),
         ((20, 40, 20, 40), 0, "undecided"),
     ],
 )
 def test_the_square_is_read_out(scores, interaction, reading):
-    found = compute_factorial(corners(*scores))
-    assert (found.pairs, found.reading) == (12, reading)
-    assert found.interaction.mean == pytest.approx(interaction)
-    assert found.over_one.mean == pytest.approx(scores[3] - scores[1])
-    assert found.over_other.mean == pytest.approx(scores[3] - scores[2])
+    """Redundant only where both together do not lose the margin of 10 points against either alone."""
+    found = read_square(corners(*scores))
+    assert (found.pairs, found.reading) == (20, reading)
+    assert found.interaction.difference == pytest.approx(interaction)
+    assert found.over_one.difference == pytest.approx(scores[3] - scores[1])
+    assert found.over_other.difference == pytest.approx(scores[3] - scores[2])
 
 
 def test_the_square_of_a_single_task_type_is_not_read_out():
     """Eight variants of boiling on which both memories together have 30 points more than either alone."""
     scores = dict(zip(FACTORIAL_METHODS, (20, 40, 30, 70), strict=True))
     arms = {name: [record(name, "boil", index, [[score]]) for index in range(8)] for name, score in scores.items()}
-    found = compute_factorial(arms)
-    assert (found.over_one.low, found.over_one.over, found.reading) == (30, "variants", "undecided")
+    found = read_square(arms)
+    assert (found.over_one.difference, found.over_one.interval.over) == (30, "variants")
+    assert (found.over_one.flips.p, found.reading) == (None, "undecided")
+
+
+def test_a_square_whose_skills_reached_no_prompt_is_not_tested():
+    arms = corners(20, 40, 30, 70)
+    arms["sso"] = [replace_shown(unit, {}) for unit in arms["sso"]]
+    found = compare_all(arms)
+    (square,) = found.squares.values()
+    assert square.reading == "not tested"
+    assert (square.interaction.interval, square.interaction.flips.p, square.interaction.holm) == (None, None, None)
+    assert square.over_other.interval is not None, "reflections beside skills were tested"
+    (skills,) = (pair for pair in found.comparisons if pair.name == "sso - react-sso")
+    assert (skills.verdict.word, skills.interval, skills.holm) == ("not tested", None, None)
+
+
+def replace_shown(unit, shown):
+    return replace(unit, trials=tuple(replace(trial, shown=shown) for trial in unit.trials))
+
+
+def test_what_a_square_asks_of_two_arms_that_are_compared_is_one_test():
+    """Of the four arms of the SSO scaffold: four comparisons, the square's interaction, and rsso - reflexion-sso; the
+    square's rsso - sso is one of the four."""
+    found = compare_all(corners(20, 40, 30, 70))
+    assert [pair.name for pair in found.comparisons] == [
+        "reflexion-sso - react-sso", "sso - react-sso", "rsso - sso", "rsso - react-sso",
+    ]  # fmt: skip
+    assert found.tests == 6
 
 
 @pytest.mark.parametrize(
@@ -88,7 +134,7 @@ def test_the_square_of_a_single_task_type_is_not_read_out():
 def test_a_conversation_has_a_square_of_either_scaffold(protocol, shown):
     names = ("react", "reflexion", "sso", "rsso")
     units = [replace(unit, protocol=protocol) for name in names for unit in arm(name, lambda t, _: t)]
-    assert [square.corners for square in compute_factorials(group_by_arm(units)).values()] == [names] * shown
+    assert [square.corners for square in compare_all(group_by_arm(units)).squares.values()] == [names] * shown
     asked = select_contrasts(group_by_arm(units))
     over_retries = {second for (first, second), asks in asked.items() if (first, asks) == ("react", OVER_RETRIES)}
     assert over_retries == ({"reflexion", "sso", "rsso"} if shown else {"reflexion"})
@@ -152,8 +198,8 @@ def test_the_points_of_table_2_give_both_headlines_and_the_gain_of_reflection_in
 def test_every_default_comparison_counts_for_the_correction():
     """Of the paper's three, each p is multiplied: the smallest by three."""
     pairs = analyze(play_table_2()).comparisons
-    smallest = min(pairs, key=lambda pair: pair.wilcoxon.p)
-    assert smallest.holm == pytest.approx(3 * smallest.wilcoxon.p)
+    smallest = min(pairs, key=lambda pair: pair.flips.p)
+    assert smallest.holm == pytest.approx(3 * smallest.flips.p)
 
 
 def test_arms_of_two_scaffolds_are_said_to_be_unless_both_send_the_same():
@@ -163,23 +209,31 @@ def test_arms_of_two_scaffolds_are_said_to_be_unless_both_send_the_same():
     assert compare_arms("reflexion", talking[0], "rsso", talking[1]).unlike == ""
 
 
-GAINS = {
-    "solved at once": ([[100]], 0, {"solved at trial 1"}),
-    "worse than at first": ([[40], [10]], 0, {"plateau", "paper's plateau"}),
-    "better later, below 100 throughout": ([[40], [60]], 0, {"other", "paper's plateau"}),
-    "wrong at the end, after 60 points": ([[40], [60, -100]], 0, {"other", "paper's plateau"}),
-    "solved later": ([[40], [100]], 0, {"other"}),
-    "solved after the trials that both may play": ([[40], [40], [100]], 0, {"plateau", "paper's plateau"}),
-}
-"""What a unit was in the first arm: its scores, the points at reset, and the strata it is in."""
+def test_units_that_failed_a_first_trial_which_both_arms_played_alike_are_a_stratum():
+    ours = [record("react", task, 0, trials, allowed=2) for task, trials in zip(TASKS, ALIKE, strict=True)]
+    theirs = [replace_second(record("reflexion", unit.variant.task, 0, [[0]], allowed=2), unit, 90) for unit in ours]
+    failed, plateau = compare_arms("react", ours, "reflexion", theirs).gains
+    assert (failed.stratum, failed.units, failed.difference) == ("failed the shared first trial", 4, 42.5)
+    assert failed.interval.clusters == 4
+    assert (plateau.stratum, plateau.units, plateau.difference) == ("paper's plateau", 3, 60)
+    assert plateau.interval is None, "it is chosen by the first arm's own luck"
 
 
-@pytest.mark.parametrize(("scores", "at_reset", "strata"), GAINS.values(), ids=GAINS)
-def test_each_unit_is_in_the_strata_that_it_belongs_to(scores, at_reset, strata):
-    ours = [record("sso", "boil", 0, scores, at_reset=at_reset, allowed=max(2, len(scores)))]
-    theirs = [record("rsso", "boil", 0, [[0], [70]], allowed=2)]
-    gains = compare_arms("sso", ours, "rsso", theirs).gains
-    assert {gain.stratum for gain in gains if gain.units} == strata
+def replace_second(theirs, unit, score):
+    """A unit of the other arm that played the same first trial and then had this score."""
+    other = record(theirs.arm, unit.variant.task, 0, [[0], [score]], allowed=2)
+    return replace(theirs, trials=(unit.trials[0], other.trials[1]))
+
+
+ALIKE = [[[100]], [[100]], [[30], [100]], [[30], [30]], [[30], [30]], [[30], [30]]]
+"""Scores of six units; all but two fail the first trial, and three of these the second."""
+
+
+def test_first_trials_that_differ_make_no_stratum():
+    ours = [record("react", task, 0, [[10], [20]], allowed=2) for task in TASKS]
+    theirs = [record("reflexion", task, 0, [[10 + (task == "boil")], [50]], allowed=2) for task in TASKS]
+    (plateau,) = compare_arms("react", ours, "reflexion", theirs).gains
+    assert (plateau.stratum, plateau.units) == ("paper's plateau", 6)
 
 
 def test_an_arm_that_may_play_more_trials_is_compared_by_as_many_as_the_other():
@@ -189,7 +243,7 @@ def test_an_arm_that_may_play_more_trials_is_compared_by_as_many_as_the_other():
     for other, difference in ((theirs, 20), (at_once, 90)):
         found = compare_arms("react", ours, "omnireflect-symbolic", other)
         assert (found.trials, found.may_play, found.difference) == (1, (3, 1), difference)
-    assert [gain.units for gain in compare_arms("react", ours, "omnireflect-symbolic", theirs).gains] == [0, 6, 0, 6]
+    assert [gain.units for gain in compare_arms("react", ours, "omnireflect-symbolic", theirs).gains] == [6]
 
 
 @pytest.mark.parametrize("allowed", [3, 0])
@@ -226,5 +280,5 @@ def test_of_several_folders_each_has_its_own_comparisons_first():
         ("react temperature=0", "react temperature=1"),
         ("reflexion temperature=0", "reflexion temperature=1"),
     ]
-    differences = [comparison.difference for comparison in compare_all(arms)]
+    differences = [comparison.difference for comparison in compare_all(arms).comparisons]
     assert differences == [50, 0, 0, -50]

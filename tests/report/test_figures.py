@@ -13,7 +13,7 @@ from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
 from rsso_dspy.report.analysis import analyze
 from rsso_dspy.report.compare import FACTORIAL_METHODS
 from rsso_dspy.report.figures import PICTURE, ReportFigure, assign_arm_styles, draw_figures, save_figure, shorten_name
-from rsso_dspy.report.statistics import Bars
+from rsso_dspy.report.intervals import Bars
 from tests.records import record
 from tests.report.paper_run import BASELINE, REFLEXION, play_accuracies
 
@@ -170,7 +170,7 @@ DRAWN = {
     "one unit": ([record("a", "boil", 1, [[10]])], []),
     "one arm": (FIRST, ["best-of-t", "success", "survival"]),
     "one trial and task": (ONE_TRIAL, ["survival", "differences", "efficiency"]),
-    "four corners, all 0": (corners([(0, 0)] * 4), ["survival", "efficiency"]),
+    "four corners, all 0": (corners([(0, 0)] * 4), ["survival", "differences", "efficiency"]),
 }
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from rsso_dspy.records import Source, State, Step, Usage
 from rsso_dspy.report.analysis import analyze
+from rsso_dspy.report.doses import ShownMemory
 from rsso_dspy.report.metrics import (
     FAILURES,
     REFLECTIONS,
-    ShownMemory,
     classify_failure,
     compute_arm_metrics,
     compute_learning,
@@ -170,7 +170,8 @@ def test_rules_are_shown_from_the_step_on_that_they_were_written_at():
 
 
 def test_a_memory_that_no_prompt_had_is_counted_as_that_and_one_of_an_unknown_method_by_its_region():
-    assert compute_arm_metrics("sso", [record("sso", "boil", 1, [[0]])]).shown == (ShownMemory("skills", 0, 0, 0),)
+    unit = record("sso", "boil", 1, [[0]], shown={})
+    assert compute_arm_metrics("sso", [unit]).shown == (ShownMemory("skills", 0, 0, 0),)
     mine = show(record("mine", "boil", 1, [[0]]), ({"diary": "Dear diary"}, [()]))
     assert compute_arm_metrics("mine", [mine]).shown == (ShownMemory("diary", 1, 0, 1),)
 

@@ -8,14 +8,7 @@ from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
 from rsso_dspy.report.published import load_published_tables, recompute_statistics
-from rsso_dspy.report.statistics import (
-    UnitValue,
-    apply_holm_correction,
-    bootstrap_mean,
-    estimate_mean,
-    run_sign_test,
-    run_wilcoxon_test,
-)
+from rsso_dspy.report.statistics import apply_holm_correction, run_flip_test, run_sign_test, run_wilcoxon_test
 
 
 def test_the_papers_statistics_come_out_of_its_table():
@@ -139,79 +132,34 @@ def test_the_signed_rank_test_is_exact_with_ties_and_zeros(differences):
     assert run_wilcoxon_test(differences).p == pytest.approx(exact)
 
 
-def list_values(tasks):
-    """One value of each variant, by task."""
-    return [UnitValue(task, variant, value) for task, values in tasks.items() for variant, value in enumerate(values)]
-
-
-def bootstrap(tasks, **options):
-    return bootstrap_mean(list_values(tasks), **options)
-
-
 def test_without_a_difference_there_is_no_test():
     assert run_wilcoxon_test([0, 0]).p is None
     assert run_sign_test([0.0]).p is None
-    assert bootstrap({"boil": [1.0]}) is None
-    assert bootstrap({"boil": [-25.0, -25.0]}) is None
+    assert run_flip_test([0, 0, 0]).p is None
 
 
 def test_of_a_single_task_type_there_is_no_test():
     assert run_wilcoxon_test([-7]).p is None
     assert run_sign_test([-7]).p is None
+    assert run_flip_test([-7]).p is None
 
 
-def test_no_interval_goes_beyond_what_scores_allow():
-    wide = bootstrap({"boil": [90.0], "freeze": [-80.0]})
-    assert (wide.low, wide.high) == (-100, 100)
-    assert bootstrap({"boil": [90.0], "freeze": [-80.0]}, most=200).high > 100
-    found = estimate_mean(list_values({f"task-{n}": [score] for n, score in enumerate([0.0, 100.0, 100.0])})).interval
-    assert 0 == found.low < 200 / 3 < found.high == 100
+@pytest.mark.parametrize(
+    ("sums", "p"),
+    [
+        ([20.0, 20.67], 0.5),  # two task types that agree
+        ([100, 0, 100, 0, 100, 0], 0.25),  # three of six, all up
+        ([50, -50, 20], 1.0),
+        ([-10] * 6, 2 / 2**6),
+    ],
+)
+def test_the_flips_are_counted_in_both_directions(sums, p):
+    found = run_flip_test(sums)
+    assert found.p == p
+    assert (found.unlike, found.clusters) == (sum(value != 0 for value in sums), len(sums))
 
 
 def test_holm_orders_and_never_falls():
     assert apply_holm_correction([0.01, 0.04, None, 0.03]) == pytest.approx([0.03, 0.06, None, 0.06])
     assert apply_holm_correction([0.6, 0.7]) == [1.0, 1.0]
     assert apply_holm_correction([]) == []
-
-
-def test_units_of_one_task_are_drawn_together():
-    """Ten units that are the same ten times say no more than one; drawing units would make the interval shorter."""
-    tasks = {f"task {n}": [float(n % 2 * 10)] * 10 for n in range(10)}
-    found = bootstrap(tasks)
-    assert found.mean == 5
-    assert found.clusters == 10
-    assert found.error == pytest.approx(5 / np.sqrt(9), rel=0.05)
-    assert found.low == pytest.approx(5 - 2.262 * found.error, abs=0.3)
-    assert found.high == pytest.approx(5 + 2.262 * found.error, abs=0.3)
-    assert found.detectable_difference == pytest.approx((2.2622 + 0.8834) * found.error, rel=1e-3)
-    assert bootstrap(tasks) == found
-    assert bootstrap({"b": [1.0], "a": [2.0, 4.0]}) == bootstrap({"a": [2.0, 4.0], "b": [1.0]})
-
-
-def test_seeds_of_a_variant_are_no_further_variants():
-    """Three equal copies of a run of one task type say as much as the run: two variants, and so no interval."""
-    once = [UnitValue("boil", 1, 67.0), UnitValue("boil", 2, 67.0)]
-    assert bootstrap_mean(once) is None
-    assert bootstrap_mean(once * 3) is None
-    assert estimate_mean(once * 3).interval is None
-
-    apart = [UnitValue("boil", variant, value) for variant, value in enumerate([0.0, 50.0, 40.0, 90.0, 10.0, 20.0])]
-    found, copied = bootstrap_mean(apart), bootstrap_mean(apart * 9)
-    assert (copied.low, copied.high, copied.clusters, copied.over) == (found.low, found.high, 6, "variants")
-
-
-def test_a_variant_with_many_seeds_counts_as_one_variant():
-    few = [UnitValue("boil", 1, 10.0), *[UnitValue("boil", 2, 30.0)] * 9]
-    found = bootstrap_mean(few)
-    assert (found.mean, found.clusters) == (28.0, 2)
-    assert (found.low, found.high) == (-100.0, 100.0) or found.high - found.low > 50
-
-
-@pytest.mark.parametrize("tasks", [3, 18])
-def test_the_interval_covers_the_truth_as_often_as_it_says(tasks):
-    rng = np.random.default_rng(7)
-    inside = 0
-    for _ in range(80):
-        found = bootstrap({str(n): rng.normal(3, 4) + rng.normal(0, 2, size=5) for n in range(tasks)})
-        inside += found.low <= 3 <= found.high
-    assert 0.88 <= inside / 80 <= 1

@@ -75,7 +75,7 @@ def test_the_whole_report_keeps_its_digits_and_its_notes_keep_to_the_window(monk
     assert "…" not in printed
     numbers = [set(re.findall(r"[\d,.%+/-]+", text)) for text in (render(found), printed)]
     assert numbers[0] <= numbers[1] | {"-"}
-    starts = ("Intervals", "p: Wilcoxon", "The first arm", "Mean: ")
+    starts = ("Intervals (", "p: exact", "Units whose first", "Mean: ")
     assert sum(line.startswith(starts) for line in printed.splitlines()) == len(starts)
     assert max(map(len, printed.splitlines())) <= width, "a table that is too wide is split"
 
@@ -96,9 +96,9 @@ ONE_TASK = [record(arm, "boil", index, [[score * index]]) for arm, score in FOUR
 HOPELESS, ROUGH = pair((50, 50), (58, 100)), pair((50, 50), (60, 61))
 DETECTABLE, PAIR = "min. detectable difference", "rsso - react-sso"
 CELLS = [
-    (HOPELESS, "differences", PAIR, DETECTABLE, ">100", f"{PAIR}: no result, 2 task types are too few. A run of this"),
+    (HOPELESS, "differences", PAIR, DETECTABLE, ">100", "a run of this size may miss every difference"),
     (HOPELESS, "differences", PAIR, "units +/-", "+2 -0", ""),
-    (ROUGH, "differences", PAIR, DETECTABLE, "7.0", "Intervals over fewer than 10 task types are rough."),
+    (ROUGH, "differences", PAIR, DETECTABLE, ">100", "Intervals over fewer than 10 task types, or variants"),
     ([record("rsso", "find-plant", 1, [[100]], at_reset=8)], "methods", "rsso", "Solve", "1/1", "points held at reset"),
     ([record("rsso", "boil", 1, [[10], [20]])], "failures", "rsso", "out of steps", "2", "out of steps: used up after"),
     (SOLVED_EARLY[:1], "learning", "sso", "to 50%", "1", ""),
@@ -120,13 +120,13 @@ CELLS = [
     (arms(LEARNING), "learning", "sso", "to 50%", "never", ""),
     (arms(LEARNING), "measures", "sso", "USD/solved", "n/a", ""),
     (arms(LEARNING), "measures", "reflexion-sso", "tokens/solved", "39", ""),
-    (arms(LEARNING), "differences", "rsso - sso", "Holm", "1.0000", "corrected for 4 tests"),
-    (arms(LEARNING), "differences", "rsso - sso", "to", "n/a", "n/a: one variant, or fewer than 6 that are all equal"),
+    (arms(LEARNING), "differences", "rsso - sso", "Holm", "1.0000", "corrected for the report's 5 tests"),
+    (arms(LEARNING), "differences", "rsso - sso", "to", "+100.0", "too few task types"),
     (arms({name: [[score]] for name, score in FOUR.items()}), "differences", "rsso - sso - reflexion-sso + react-sso",
-     "asks", "skills x reflections: no result", "finished: no result: too few task types to tell."),
+     "asks", "skills x reflections: undecided", "all four arms finished: no result."),
     (ONE_TASK, "differences", "rsso - sso", "pairs", "3", "says nothing about other tasks"),
     (ONE_TASK, "differences", "rsso - sso", "p", "n/a", "there is no p, and no winner"),
-    (ONE_TASK, "differences", "rsso - sso", "Holm", "n/a", "p corrected for no tests"),
+    (ONE_TASK, "differences", "rsso - sso", "Holm", "n/a", "p corrected for the report's 0 tests"),
 ]  # fmt: skip
 """Units, and of one of their tables: a row, a column, what stands there, and words of a note."""
 
@@ -141,7 +141,7 @@ def test_a_table_says_what_its_numbers_mean_and_promises_no_more(played, name, r
 def test_means_over_different_units_are_said_to_be_and_so_is_what_is_not_there():
     alike = by_name([*records(), record("react", "boil", 22, [None])])["methods"]
     assert UNEVEN not in alike.notes, "an arm without a score has no mean"
-    uneven = analyze(RunRecords([*records(), record("react", "boil", 22, [[5]])], missing=1))
+    uneven = analyze(RunRecords([*records(), record("react", "boil", 22, [[5]])], missing={"react": 1}))
     found = {sheet.name: sheet for sheet in build_tables(uneven)}
     assert "The run is incomplete: 1 planned unit has no record." in found["methods"].notes
     assert {name for name, sheet in found.items() if UNEVEN in sheet.notes} == {"methods", "learning", "tasks"}
