@@ -50,8 +50,10 @@ def compute_one_sided_p(differences: Sequence[float]) -> float:
 
     share = np.ones(1)  # of arrangements of all but the largest, by their sum, from the lowest sum on
     for size in sizes[_ONE_BY_ONE:].astype(int):
-        gap = np.zeros(2 * size)
-        share = (np.append(share, gap) + np.append(gap, share)) / 2
+        up_or_down = np.zeros(len(share) + 2 * size)
+        up_or_down[: len(share)] += share
+        up_or_down[2 * size :] += share
+        share = up_or_down / 2
     at_least = np.append(np.cumsum(share[::-1])[::-1], 0.0)
 
     sums = np.zeros(1)

@@ -1,8 +1,8 @@
 """Simulators that outlive who closed them, so that the next test in this process need not start one.
 
 A start costs more than most tests play, and a simulator that has just started plays slowly. The records of a used
-simulator are those of a fresh one: tests/environments/test_driver.py asserts it. What tests starts, ends and deaths
-themselves asks for `fresh_simulators`.
+simulator are those of a fresh one: tests/environments/test_scienceworld.py asserts it. What tests starts, ends and
+deaths themselves asks for `fresh_simulators`.
 """
 
 import os

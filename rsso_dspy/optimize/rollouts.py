@@ -357,7 +357,8 @@ class Rollouts:
     def play_each(self, wanted: Sequence[tuple[Agent, Variant, int]]) -> list[Rollout]:
         """Play these, `jobs` at a time. If the budget does not cover all, play the first ones and raise
         `CompileStopped`."""
-        names = {id(program): fingerprint_program(program) for program, _, _ in wanted}
+        programs = {id(program): program for program, _, _ in wanted}
+        names = {key: fingerprint_program(program) for key, program in programs.items()}
         covered, left = [], self.rollouts_left
         for program, variant, repeat in wanted:
             left -= not self.is_free(variant) and (names[id(program)], variant, repeat) not in self._played

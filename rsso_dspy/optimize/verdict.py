@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
+from functools import cache
 from math import sqrt
 from statistics import NormalDist, fmean
 from typing import Any, Literal
@@ -260,6 +261,7 @@ _STEP = 0.001  # gains are looked for in tenths of a point
 LARGEST_GAIN = round(int(FLIPPED * FLIP / _STEP + 1e-9) * _STEP, 3)  # that such flips allow: all of them go up
 
 
+@cache
 def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
     """The share of simulated compiles that confirm a true gain, of 0 to 1, with so many pairs."""
     dice, shape = np.random.default_rng((pairs, seeds)), (DRAWS, pairs, seeds)

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from rsso_dspy.optimize.program_file import load
-from tests.cli.conftest import COMPILE, ONE
+from tests.cli.conftest import COMPILE, FAST, ONE
 from tests.provider_server import provider
 
 
@@ -53,6 +53,13 @@ def test_a_dry_run_prints_what_it_may_take_and_can_show_and_leaves_nothing(rsso,
     code, out, err = rsso(*ONE, "--dry-run", *words, "-o", "new.json")
     assert (code, out, list(tmp_path.iterdir())) == (0, "", [])
     assert not [text for text in said if not re.search(text, " ".join(err.split()))], err
+
+
+def test_calib_1_per_task_draws_one_variant_of_each_task_to_learn_from_and_one_to_choose_by(rsso):
+    """The brief's command: `compile --calib 1-per-task`. Confirm variants, three a task, only judge what was chosen."""
+    tasks = "boil,find-plant,lifespan-longest-lived"
+    code, _, err = rsso("compile", "--tasks", tasks, "--calib", "1-per-task", *FAST, "--dry-run", "-o", "new.json")
+    assert (code, "on 3 train, 3 val and 9 confirm variants (1-per-task)" in " ".join(err.split())) == (0, True), err
 
 
 def test_the_end_says_what_came_of_it_what_it_cost_and_what_to_do_next(compiled):

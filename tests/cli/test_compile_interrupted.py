@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM in a compile."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import sys
 import pytest
 
 from rsso_dspy.optimize.program_file import load
-from tests.chaos.process import children, until
+from tests.chaos.process import QUICK_JAVA, children, until
 from tests.cli.conftest import ONE
 
 HELD = """
@@ -38,7 +39,9 @@ main()
 def test_an_interrupted_compile_keeps_the_best_so_far_as_a_program_that_plays(tmp_path, live, sent, code):
     file = tmp_path / "cut.json"
     words = ["--tasks", "lifespan-longest-lived", "--max-rollouts", "40", "-o", str(file)]
-    with subprocess.Popen([sys.executable, "-c", HELD, *ONE, *words], stderr=subprocess.PIPE, text=True) as process:
+    words += ["--set", "compile.trials=1", "--set", "compile.steps=3"]
+    command = [sys.executable, "-c", HELD, *ONE, *words]
+    with subprocess.Popen(command, env=os.environ | QUICK_JAVA, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert any(line.startswith("[2/40] ") for line in process.stderr)
         simulators = children(process.pid)

@@ -11,6 +11,7 @@ import pytest
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.pddl.tasks import FILES as FILES_OF_AGENTBOARD
 from rsso_dspy.environments.pddl.tasks import _list_rows
+from rsso_dspy.protocol import apply_decoding
 
 FOLDER = Path(__file__).parents[2] / "examples"
 OTHERS = ("candidates.toml", "reflector-examples.toml")
@@ -72,6 +73,23 @@ def test_the_papers_experiment_is_one_command_whose_cost_can_be_seen_without_a_k
         "backend anthropic: anthropic/claude-sonnet-4-6", "actor 294,420", "$",
     ):  # fmt: skip
         assert text in err
+
+
+@pytest.mark.parametrize(
+    ("backend", "model"),
+    [
+        ("qwen", "hosted_vllm/Qwen/Qwen3-4B"),
+        ("gemini", "gemini/gemini-2.0-flash"),
+        ("gpt-4", "openai/gpt-4o"),
+    ],
+)
+def test_each_model_of_omnireflect_is_a_backend_of_its_table_1(backend, model):
+    """OmniReflect, section 3.2: Qwen3-4B, Gemini-2.0 ("flash") and GPT-4 ("omni"), at temperature 0 and top-p 0.7. None
+    of them was asked here: it is the plan that names them."""
+    config = load_config(FOLDER / "omnireflect/table1.toml", overrides=[f"backend={backend}", "benchmark=babyai"])
+    sent = apply_decoding(config).active_backend
+
+    assert (sent.model, sent.temperature, sent.top_p) == (model, 0.0, 0.7)
 
 
 @pytest.mark.parametrize(

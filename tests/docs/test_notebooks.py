@@ -11,6 +11,7 @@ import dspy
 import pytest
 from dspy.clients.cache import Cache
 
+import rsso_dspy
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import at_hand, rsso  # noqa: F401 - fixtures
@@ -42,7 +43,14 @@ def empty_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("empty_folder")
-def test_the_notebook_that_compares_methods(capsys):
+def test_the_notebook_that_compares_methods(capsys, monkeypatch):
+    """Its run has short trials here."""
+    play = rsso_dspy.run
+    monkeypatch.setattr(
+        rsso_dspy,
+        "run",
+        lambda *words, settings, **options: play(*words, settings=[*settings, "protocol.steps=5"], **options),
+    )
     result, *_, trials, by_trial, _ = execute_cells("compare_methods.ipynb")
     assert len(repr(result)) < 120
     assert "say nothing about language models" in capsys.readouterr().out

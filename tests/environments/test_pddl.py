@@ -8,6 +8,7 @@ from rsso_dspy.environments.pddl.strips import read_setup
 from rsso_dspy.environments.pddl.tasks import _list_rows, find_solution, load_domain, load_setup
 from rsso_dspy.errors import SplitError
 from rsso_dspy.records import Lesson, Step
+from rsso_dspy.signatures.constitution import WriteRules
 from scripts.make_pddl import find_worded_plan, make_text
 
 DOMAINS = BENCHMARK.tasks.names()
@@ -169,6 +170,21 @@ def test_lessons_are_drawn_from_what_is_seen(monkeypatch, domain, played, catego
     assert drawn == BENCHMARK.hints.lessons(env.task, states, steps)
     assert any(each.category == category and (says is None or says in each.text) for each in drawn) == bool(says), drawn
     assert all(isinstance(each, Lesson) for each in env.rules_of_thumb)
+
+
+def test_progress_rules_affirm_what_is_done_and_say_what_is_left(monkeypatch):
+    """OmniReflect, section 2.2.3: they affirm completed sub-tasks, which is no guidance, beside what to do next."""
+    problem = read_setup(BOTH, load_domain("gripper"), "here")
+    monkeypatch.setattr("rsso_dspy.environments.pddl.environment.load_setup", lambda *_: problem)
+    env = PddlEnvironment()
+
+    actions = ["pick ball1 rooma left", "move rooma roomb", "drop ball1 roomb left"]
+    states, steps = play(env, BENCHMARK.tasks.parse("gripper::0"), actions)
+
+    progress = [lesson.text for lesson in env.lessons(states, steps) if lesson.category == "progress"]
+    assert progress == ["Done: Ball1 is at roomb.", "Not done yet: Ball2 is at roomb."]
+    asked = WriteRules.output_fields["progress_rules"].json_schema_extra["desc"]
+    assert asked == "what is done and what is left in this task", "a model that writes them is asked for the same"
 
 
 def play(env, variant, actions):

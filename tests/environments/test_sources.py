@@ -134,6 +134,95 @@ def test_a_symbolic_writer_begins_with_the_guidance_of_the_source(benchmark):
     assert not missing
 
 
+# OmniReflect, E.1: the action templates of Tables 11 to 13, each as our prompt has it.
+
+ACTION_TEMPLATES = {
+    "alfworld": {
+        "goto [location]": "go to PLACE",
+        "take [object] from [location]": "take OBJECT from PLACE",
+        "put [object] in/on [location]": "put OBJECT in/on PLACE",
+        "open [something]": "open PLACE",
+        "close [something]": "close PLACE",
+        "toggle [object][location]": "use OBJECT",
+        "clean [object] with [something]": "clean OBJECT with PLACE",
+        "heat [object] with [receptacle]": "heat OBJECT with PLACE",
+        "cool [object] with [receptacle]": "cool OBJECT with PLACE",
+    },
+    "babyai": {
+        "turn right": "turn right",
+        "turn left": "turn left",
+        "move forward": "move forward",
+        "go to <obj> <id>": "go to NAME N",
+        "pick up <obj> <id>": "pickup NAME N",
+        "go through <door> <id>": "go through NAME N",
+        "toggle and go through <door> <id>": "toggle and go through NAME N",
+        "toggle": "toggle",
+    },
+    "pddl gripper": {
+        "move <room1> <room2>": "move from ROOM to ROOM",
+        "pick <obj> <room> <gripper>": "pick up BALL at ROOM with arm ARM",
+        "drop <obj> <room> <gripper>": "drop BALL ROOM ARM",
+    },
+    "pddl blockworld": {
+        "pickup <block>": "pickup BLOCK",
+        "putdown <block>": "putdown BLOCK",
+        "stack <block> <block>": "stack BLOCK on BLOCK",
+        "unstack <block> <block>": "unstack BLOCK from BLOCK",
+    },
+    "pddl barman": {
+        "<hand> grasp <container>": "left grasp CONTAINER",
+        "<hand> leave <container>": "left leave CONTAINER",
+        "fill-shot": "fill-shot glass SHOT with INGREDIENT with HAND and HAND holding DISPENSER",
+        "refill-shot": "refill-shot SHOT with INGREDIENT with HAND and HAND holding DISPENSER",
+        "empty-shot": "use hand HAND to empty-shot glass SHOT with beverage BEVERAGE",
+        "clean-shot": "clean-shot glass SHOT with BEVERAGE with hand HAND holding shot glass and HAND",
+        "pour-shot-to-clean-shaker": "pour-shot-to-clean-shaker from a shot glass SHOT with INGREDIENT to a clean "
+        "shaker SHAKER with hand HAND from level LEVEL to level LEVEL",
+        "pour-shot-to-used-shaker": "pour-shot-to-used-shaker from a shot glass SHOT with INGREDIENT to a used shaker "
+        "SHAKER with hand HAND from level LEVEL to level LEVEL",
+        "empty-shaker": "use hand HAND to empty-shaker SHAKER with ingredient COCKTAIL from level LEVEL to level LEVEL",
+        "clean-shaker": "use hand HAND and hand HAND to clean-shaker SHAKER",
+        "shake": "shake a cocktail COCKTAIL with ingredient PART1 and ingredient PART2 in a shaker SHAKER with hand "
+        "HAND and hand HAND",
+        "pour-shaker-to-shot": "pour-shaker-to-shot to a shot glass BEVERAGE the ingredient SHOT with hand HAND from "
+        "shaker SHAKER from level LEVEL to level LEVEL",
+    },
+    "pddl tyreworld": {
+        "open <container>": "open CONTAINER",
+        "close <container>": "close CONTAINER",
+        "fetch <object> <container>": "fetch THING from CONTAINER",
+        "put-away <object> <container>": "put-away THING in CONTAINER",
+        "tighten <nut> <hub>": "tighten the nut NUT on the hub HUB",
+        "jack-up <hub>": "jack-up the hub HUB",
+        "jack-down <hub>": "jack-down the hub HUB",
+        "undo <nut> <hub>": "undo the fastening of the nut NUT on the hub HUB",
+        "do-up <nut> <hub>": "do-up the nut NUT on the hub HUB",
+        "remove-wheel <wheel> <hub>": "remove-wheel WHEEL from the hub HUB",
+        "put-on-wheel <wheel> <hub>": "put-on-wheel WHEEL on the hub HUB",
+        "inflate <wheel>": "inflate the wheel WHEEL",
+    },
+}
+"""World to the source's template, and to ours."""
+
+
+def read_templates(world: str) -> str:
+    benchmark, _, domain = world.partition(" ")
+    if domain:
+        return import_module("rsso_dspy.environments.pddl.environment").ACTION_TEMPLATES[domain]
+    if benchmark == "babyai":
+        pytest.importorskip("minigrid", reason="the extra babyai is not installed")
+    return import_module(f"rsso_dspy.environments.{benchmark}").BENCHMARK.action_templates["sso"]
+
+
+@pytest.mark.usefixtures("alfworld")
+@pytest.mark.parametrize("world", ACTION_TEMPLATES)
+def test_the_prompt_has_every_action_template_of_the_source(world):
+    templates = read_templates(world).partition("\nTemplates:\n")[2].splitlines()
+
+    missing = [theirs for theirs, ours in ACTION_TEMPLATES[world].items() if ours not in templates]
+    assert not missing
+
+
 # OmniReflect, F: the regular expressions of Table 19, with an answer that each of them matches.
 
 TABLE_19 = {

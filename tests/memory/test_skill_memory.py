@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rsso_dspy.config import load_config
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.memory import NOTHING
 from rsso_dspy.memory.skill_windows import SkillSettings
+from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import State
 from tests.memory.memory_cases import FOUR, NOISY, PLATEAU, Writer, plain, skill_memory, taught, trajectory, walk
 
@@ -88,6 +90,23 @@ def test_equal_words_and_equivalent_skills_are_left_out_and_no_question_is_repea
     assert writer.questions == questions
 
 
+def list_windows(memory):
+    """The windows of all candidates, as the steps that they begin and end with."""
+    spans = {(span.start, span.end) for candidate in memory.held.candidates for span in candidate.spans}
+    return sorted((start + 1, end - 1) for start, end in spans)
+
+
+def test_windows_of_the_papers_setting_have_3_to_6_steps_and_end_at_the_next_reward():
+    """rSSO, section 2.2: candidates are stretches of 3 to 6 steps, split where a reward is positive."""
+    papers = SkillSettings(min_window=4, max_window=7)
+
+    lone = taught("a b c d e f g h i+10", settings=papers)
+    assert list_windows(lone) == [(3, 8), (4, 8), (5, 8), (6, 8)], "6, 5, 4 and 3 steps before the reward of step 8"
+
+    split = taught("a b c d+10 e f g+10 h i+10", settings=papers)
+    assert list_windows(split) == [(1, 3), (4, 6)], "none reaches over a reward, and two steps are too few"
+
+
 # What the prompt gets.
 
 
@@ -150,6 +169,21 @@ def test_feedback_is_for_a_pursuit_that_paid_and_against_one_that_did_not(text, 
         memory.learn(walk(text, 4))
         after = next(skill for skill in memory.library if skill.id == before.id)
         assert (before.scores.feedback, after.scores.feedback) == (0.0, pytest.approx(term) if on else 0.0)
+
+
+@pytest.mark.parametrize(("preset", "is_on"), [("sso-adapt/3", False), ("adapt/4", False), ("release/2", True)])
+def test_scores_learn_no_feedback_but_in_the_released_code(preset, is_on):
+    """rSSO, sections 4 and 6: the loop that scores skills by what their use earned is left out."""
+    skills = resolve_protocol(load_config(overrides=[f"protocol.preset={preset}"])).skills
+    assert skills.feedback == is_on
+
+    memory = taught(PLATEAU, settings=replace(PAPER, feedback=skills.feedback))
+    before = {skill.id: skill.scores.feedback for skill in memory.library}
+    memory.learn(pursue(memory, [0, 0, -100]))
+    memory.learn(walk(PLATEAU, 4))
+    after = {skill.id: skill.scores.feedback for skill in memory.library}
+    assert set(before.values()) == {0}
+    assert (after == before) != is_on
 
 
 # What survives, and what doesn't.

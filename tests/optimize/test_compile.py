@@ -7,7 +7,7 @@ import dspy
 import pytest
 from dspy.utils.exceptions import LMServerError
 
-from rsso_dspy.config import CompileOptions, PriceConfig, load_config
+from rsso_dspy.config import CompileOptions, PriceConfig
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure, RunMismatch
 from rsso_dspy.optimize.compile import ENDED, compile, compile_agent, load_finished_compile
@@ -16,8 +16,7 @@ from rsso_dspy.optimize.program_file import ProgramScores, describe_verdict, loa
 from rsso_dspy.optimize.verdict import LEVEL
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.state import fingerprint_program
-from rsso_dspy.sessions import session
-from tests.live import FAST, REWARDED
+from tests.live import REWARDED
 from tests.optimize.scripted import ADVICE, SHORTEST, STEPS, CutShort, Keep, Models, actor, advised, proposer, wanted
 
 SIX = train_sample("lifespan-longest-lived", 6)
@@ -132,17 +131,6 @@ def test_from_python_a_compile_is_a_module_with_its_verdict(live, tmp_path, caps
     compiled.save(tmp_path / "compiled.json")
     assert load(tmp_path / "compiled.json") == compiled.compiled
     assert fingerprint_program(compiled.deepcopy()) == fingerprint_program(Agent("react"))
-
-
-@pytest.mark.usefixtures("fresh_simulators")
-def test_neither_jobs_nor_fresh_simulators_nor_what_goals_say_change_a_compile(gepa_compile, tmp_path):
-    """Once one rollout at a time, in a used simulator that describes its goals otherwise; then two at a time in fresh
-    ones."""
-    once, again = tmp_path / "once.json", tmp_path / "again.json"
-    gepa_compile.compiled.save(once)
-    with session(load_config(overrides=FAST), jobs=2) as two:
-        compile_agent(Agent("rsso"), two, gepa_compile.request, jobs=2, out=again)
-    assert again.read_bytes() == once.read_bytes()
 
 
 def test_a_compile_that_is_interrupted_before_anything_is_played_leaves_a_program_that_loads(live, tmp_path):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld.environment import ScienceWorld
 from rsso_dspy.environments.scienceworld.tasks import held_out
@@ -15,7 +16,8 @@ from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.optimizers import Search, Student
 from rsso_dspy.programs.agent import Agent
-from tests.live import Recorder, acting, model
+from rsso_dspy.sessions import session
+from tests.live import FAST, Recorder, acting, model
 from tests.optimize.conftest import MARKER, TRAIN, VAL
 from tests.optimize.scripted import LONGEST, Keep, Models, actor, asks_for, proposer, wanted
 
@@ -43,6 +45,17 @@ def test_neither_prompts_nor_candidates_of_a_compile_hold_what_the_simulator_say
     goals = [goal for _, rollout in recorded.observed.told for trial in rollout.progress for goal in trial]
     assert goals, "kept without what they are about"
     assert not any(MARKER in str(goal) for goal in goals)
+
+
+@pytest.mark.usefixtures("fresh_simulators")
+def test_neither_jobs_nor_fresh_simulators_nor_what_goals_say_change_a_compile(gepa_compile, tmp_path):
+    """Once one rollout at a time, in a used simulator that describes its goals otherwise; then two at a time in fresh
+    ones."""
+    once, again = tmp_path / "once.json", tmp_path / "again.json"
+    gepa_compile.compiled.save(once)
+    with session(load_config(overrides=FAST), jobs=2) as two:
+        compile_agent(Agent("rsso"), two, gepa_compile.request, jobs=2, out=again)
+    assert again.read_bytes() == once.read_bytes()
 
 
 def test_no_proposer_is_told_of_a_variant_to_choose_by(gepa_compile):

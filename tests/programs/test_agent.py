@@ -2,6 +2,7 @@ import os
 import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import pytest
 
@@ -15,13 +16,19 @@ from tests.live import REWARDED, Engine, acting, model, region, says, scripted, 
 VARIANT = "lifespan-longest-lived::98"
 
 
-def prompts_of(live, method_name, mute=()):
-    """Every actor prompt of three trials, trial by trial."""
-    lm, actors = walks(live, mute=mute)
-    with acting(live, lm, rules=TrialRules(3, stop_on_success=False, layout="paper")):
-        result = Agent(method_name)(variant=REWARDED)
-    assert result.points == 67
-    return [actors[trial].prompts for trial in (1, 2, 3)]
+@pytest.fixture(scope="module")
+def list_prompts(live):
+    """Gives every actor prompt of three trials of a method, trial by trial; each is played once."""
+
+    @cache
+    def list_prompts(method_name, mute=frozenset()):
+        lm, actors = walks(live, mute=mute)
+        with acting(live, lm, rules=TrialRules(3, stop_on_success=False, layout="paper")):
+            result = Agent(method_name)(variant=REWARDED)
+        assert result.points == 67
+        return [actors[trial].prompts for trial in (1, 2, 3)]
+
+    return list_prompts
 
 
 @pytest.mark.parametrize(
@@ -35,12 +42,12 @@ def prompts_of(live, method_name, mute=()):
         ("reflexion", {"reflector"}, "react"),
     ],
 )
-def test_a_row_whose_memory_stays_empty_sends_the_bytes_of_the_row_without_it(live, row, mute, like):
-    assert prompts_of(live, row, mute) == prompts_of(live, like)
+def test_a_row_whose_memory_stays_empty_sends_the_bytes_of_the_row_without_it(list_prompts, row, mute, like):
+    assert list_prompts(row, frozenset(mute)) == list_prompts(like)
 
 
-def test_rows_of_one_scaffold_are_the_same_at_trial_1(live):
-    plain, both = prompts_of(live, "react-sso"), prompts_of(live, "rsso")
+def test_rows_of_one_scaffold_are_the_same_at_trial_1(list_prompts):
+    plain, both = list_prompts("react-sso"), list_prompts("rsso")
     assert plain[0] == both[0]
     assert region(both[1][0], "plans_from_past_attempts")
     assert region(plain[1][0], "plans_from_past_attempts") is None
@@ -182,7 +189,7 @@ def test_where_no_session_can_be_opened_the_error_says_what_to_do(monkeypatch):
 def test_the_module_holds_predictors_and_no_state(live):
     agent = Agent("rsso")
     before = agent.dump_state()
-    with live.activate_for_run():
+    with acting(live, live.runtime.lm, budget=lambda _: 6):
         agent(variant=VARIANT, trials=2)
     assert agent.dump_state() == before
     assert all(predictor.lm is None for predictor in agent.predictors())

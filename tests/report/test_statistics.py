@@ -95,6 +95,23 @@ def test_figure_2_is_printed_with_the_gain_of_trial_2(printed):
     assert "69.24 (reflexion, t = 2) is 58.37 + 10.87" in note
 
 
+OMNIREFLECT_TABLE_1 = """
+    ReAct                       44.0  68.0   54.2  24.6  45.2  31.2   1.7  41.7  76.7
+    Reflexion                   82.8  94.0   84.1  44.1  53.2  50.8  11.7  66.7  91.7
+    OmniReflect-Neural          83.6  91.8   94.8  73.2  74.1  72.3  20.0  71.7  78.3
+    OmniReflect-Symbolic        91.8  88.8  100.0  45.5  67.9  60.7  16.7  78.3  85.0
+    OmniReflect-Neuro-Symbolic  86.6  93.3   96.3  54.5  64.3  68.8  31.7  75.0  80.0
+    meta-advisor Qwen           73.1  77.6   93.8  58.0  58.0  59.8  12.1  36.6  70.0
+    meta-advisor Gemini         55.2  47.0   94.8  50.9  58.0  52.7  10.0  45.7  75.0
+    meta-advisor GPT-4          76.9  79.1   96.3  60.7  63.4  64.2  13.3  65.2  80.0"""
+
+
+def test_table_1_of_omnireflect_is_printed_as_published(monkeypatch):
+    """Its 71.67, the only value of two digits, is printed with one, as the others are."""
+    monkeypatch.setenv("COLUMNS", "200")
+    assert split_rows(OMNIREFLECT_TABLE_1) <= split_rows(CliRunner().invoke(app, ["paper", "omnireflect"]).stdout)
+
+
 def test_tables_of_the_other_papers_are_printed():
     assert {"12.1", "36.6", "70.0"} <= {*CliRunner().invoke(app, ["paper", "omnireflect"]).stdout.split()}
     assert "Accuracy, trial by trial" in CliRunner().invoke(app, ["paper", "reflexion"]).stdout

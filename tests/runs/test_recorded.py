@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rsso_dspy.optimize.program_file import load
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso
 
@@ -73,3 +74,32 @@ def test_the_pages_say_what_the_recorded_runs_show():
     command = [sys.executable, ROOT / "scripts/write_recorded.py", "--check"]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
+
+
+def test_the_headlines_of_the_paper_do_not_show_where_a_language_model_played(rsso, monkeypatch):
+    """rSSO, section 5, has rSSO - SSO at +8.95 and rSSO - Reflexion at +6.28. A model of 1.5 billion weights on BabyAI
+    has neither: its differences are below 0, and their intervals hold 0."""
+    monkeypatch.setenv("COLUMNS", "200")
+    _, out, _ = rsso("report", ROOT / "examples/recorded/babyai-2x2")
+
+    text = " ".join(out.split())
+    assert " rsso - sso 56 -3.25 -13.9 +7.1 " in text
+    assert " rsso - reflexion 56 -6.80 -20.6 +4.8 " in text
+
+
+VERDICTS = {
+    "wordings": ("not better", None),
+    "gepa": ("not better", -0.114),
+    "bootstrap": ("not better", None),
+    "bootstrap-3": ("unconfirmed", 0.040),
+    "mipro": ("not better", -0.023),
+}
+"""Recorded compile to its verdict, and to what its candidate gained on variants that neither program had seen."""
+
+
+@pytest.mark.parametrize("name", COMPILES)
+def test_no_compile_by_a_language_model_is_confirmed(name):
+    found = load(ROOT / f"examples/recorded/babyai-{name}/{name}.json", to_play=False).confirmation
+
+    gain = None if found.difference is None else round(found.difference, 3)
+    assert (found.verdict, gain) == VERDICTS[name]

@@ -16,7 +16,7 @@ import pytest
 from rsso_dspy.cli.process import TOGETHER
 from rsso_dspy.memory_files import export_library
 from rsso_dspy.store.run_folder import Store
-from tests.chaos.process import children, until
+from tests.chaos.process import QUICK_JAVA, children, until
 from tests.records import describe_logs
 
 SETTINGS = [
@@ -115,7 +115,7 @@ def test_interrupted_and_killed_and_with_other_hash_seeds_and_jobs_a_run_ends_in
 @pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
 def test_sigterm_ends_a_run_as_ctrl_c_does_and_a_second_one_at_once(tmp_path, again):
     words = hold(tmp_path, 1, HELD.replace("not heard and ", "") if again else HELD, ["--variants", "find-plant::229"])
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(words, env=os.environ | QUICK_JAVA, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         held_still = tmp_path.with_name(f"{tmp_path.name}.held")
         assert until(lambda: process.poll() is not None or held_still.exists(), 120)

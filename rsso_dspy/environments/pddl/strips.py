@@ -195,7 +195,7 @@ class World:
         self._changing = {fact[0] for action in domain.actions.values() for fact in (*action.adds, *action.removes)}
         self.fixed = frozenset(fact for fact in problem.start if fact[0] not in self._changing)
         self.start: State = problem.start - self.fixed
-        self.actions = [each for action in domain.actions.values() for each in self._ground_action(action, {})]
+        self.actions = [each for action in domain.actions.values() for each in self._ground_action(action)]
         self._by_words = {(each.name, each.arguments): each for each in self.actions}
 
     def list_reached(self, state: State) -> list[bool]:
@@ -211,20 +211,32 @@ class World:
             return state
         return state.difference(ground.removes).union(ground.adds)
 
-    def _ground_action(self, action: Action, chosen: dict[str, str]) -> Iterator[GroundAction]:
-        """The actions that go on from the objects chosen for the first parameters."""
-        for fact in _fill_facts(action.conditions, chosen):
-            if fact[0] not in self._changing and fact not in self.fixed and not any(part[0] == "?" for part in fact):
-                return
-        if len(chosen) == len(action.parameters):
-            needs = tuple(fact for fact in _fill_facts(action.conditions, chosen) if fact[0] in self._changing)
-            adds, removes = _fill_facts(action.adds, chosen), _fill_facts(action.removes, chosen)
+    def _ground_action(self, action: Action) -> Iterator[GroundAction]:
+        """The action with all objects that the facts which hold for ever allow it."""
+        changing = [fact for fact in action.conditions if fact[0] in self._changing]
+        for chosen in self._choose_objects(action):
+            needs, adds, removes = (_fill_facts(facts, chosen) for facts in (changing, action.adds, action.removes))
             yield GroundAction(action.name, tuple(chosen.values()), needs, adds, removes)
-            return
-        parameter = [*action.parameters][len(chosen)]
-        for candidate, own in self.problem.objects.items():
-            if self.domain.is_of_type(own, action.parameters[parameter]):
-                yield from self._ground_action(action, {**chosen, parameter: candidate})
+
+    def _choose_objects(self, action: Action) -> list[dict[str, str]]:
+        """Every choice of objects for the parameters. A fact that no action changes is asked as soon as all that it is
+        about is chosen."""
+        choices: list[dict[str, str]] = [{}]
+        unasked = [fact for fact in action.conditions if fact[0] not in self._changing]
+        for parameter, kind in action.parameters.items():
+            things = [thing for thing, own in self.problem.objects.items() if self.domain.is_of_type(own, kind)]
+            choices = [{**chosen, parameter: thing} for chosen in choices for thing in things]
+
+            asked = [fact for fact in unasked if not choices or is_ground(fact, choices[0])]
+            unasked = [fact for fact in unasked if fact not in asked]
+            if asked:
+                choices = [chosen for chosen in choices if self.fixed.issuperset(_fill_facts(asked, chosen))]
+        return choices
+
+
+def is_ground(fact: Fact, chosen: Mapping[str, str]) -> bool:
+    """Whether everything that a fact is about is chosen."""
+    return not any(part.startswith("?") and part not in chosen for part in fact[1:])
 
 
 def _fill_facts(facts: Sequence[Fact], chosen: Mapping[str, str]) -> tuple[Fact, ...]:
