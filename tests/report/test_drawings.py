@@ -106,7 +106,7 @@ def test_a_difference_without_an_interval_says_so():
     (row,) = draw(units).forests[DESIGNED].rows
     assert (row.second, row.first, row.asks) == ("reflexion", "react", "memory over none")
     assert (row.units, row.difference, row.text) == (1, 20, "+20.00 (no interval)")
-    assert (row.low, row.high, row.verdict) == (None, None, "undecided")
+    assert (row.low, row.high, row.verdict) == (None, None, "not tested"), "one unit tests no memory"
 
 
 # Columns that say the same.
