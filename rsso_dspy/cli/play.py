@@ -432,7 +432,8 @@ def compile_and_print(
         start.check_backend(config)
         if teacher and teacher.backend:
             check_backend(teacher.backend, lambda *_: "--teacher")
-    notes = [*request.notes, *describe_power(request)]
+    plays_by_rules = config.active_backend.resolve_role("actor").model == EMBEDDED
+    notes = [*request.notes, *describe_power(request, plays_by_rules)]
     notes += [source.describe_unknown() for source in experience if source.unknown]
     if zero_shot := describe_zero_shot_reflector([request.method], make_reflection_settings(config), config):
         notes.append(zero_shot)

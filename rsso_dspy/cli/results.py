@@ -196,21 +196,9 @@ def show_program(file: Path) -> None:
 
 
 def describe_compile(compiled: Compiled) -> Iterator[str]:
-    before, after = compiled.before, compiled.after
-    if before is None or after is None:
-        scores = "the budget ended before the zero-shot program was scored"
-    elif compiled.gained_on_val:
-        metric = f"metric {100 * before.metric:.1f} -> {100 * after.metric:.1f}"
-        scores = f"{metric}, Mean {before.mean:.1f} -> {after.mean:.1f}"
-    else:
-        means = f"metric {100 * before.metric:.1f}, Mean {before.mean:.1f}"
-        scores = f"nothing better than the zero-shot program was found ({means})"
-    yield (
-        f"{compiled.method}, {compiled.optimizer}: {scores}, on {format_plural(compiled.val, 'val variant')}; "
-        f"the search ended: {compiled.search_end}"
-    )
+    yield f"{compiled.method}, {compiled.optimizer}: {compiled.confirmation or 'no verdict; it was made elsewhere'}"
+    yield f"{_describe_val_scores(compiled)}; the search ended: {compiled.search_end}"
     yield _count_programs(compiled)
-    yield program_file.describe_verdict(compiled)
     yield from program_file.describe_noise(compiled)
     yield (
         f"spent: {compiled.rollouts} of {compiled.max_rollouts} rollouts, "
@@ -227,6 +215,21 @@ def describe_compile(compiled: Compiled) -> Iterator[str]:
     yield from (f"note: {note}" for note in compiled.notes)
     if compiled.rule_based:
         yield RULE_BASED_NOTE
+
+
+def _describe_val_scores(compiled: Compiled) -> str:
+    """Say what the chosen candidate scored where it was chosen, which is too high for that very reason."""
+    before, after = compiled.before, compiled.after
+    on = format_plural(compiled.val, "val variant")
+    if before is None or after is None:
+        return "the budget ended before the zero-shot program was scored"
+    if not compiled.gained_on_val:
+        means = f"metric {100 * before.metric:.1f}, Mean {before.mean:.1f}"
+        return f"nothing better than the zero-shot program was found ({means}), on {on}"
+    candidates = sum(bool(tried.scores) and not tried.placebo for tried in compiled.tried[1:])
+    best = f"the best of {candidates} candidates there" if candidates > 1 else "the one candidate"
+    metric = f"metric {100 * before.metric:.1f} -> {100 * after.metric:.1f}"
+    return f"on {on}, where it is {best}: {metric}, Mean {before.mean:.1f} -> {after.mean:.1f}"
 
 
 def _count_programs(compiled: Compiled) -> str:

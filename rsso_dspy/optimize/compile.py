@@ -181,8 +181,9 @@ def _choose_budget(chosen: Optimizer, calibration: Calibration, max_rollouts: in
     return rollouts
 
 
-def describe_power(wanted: CompileRequest) -> Iterator[str]:
-    """The smallest true gain that this compile confirms in four of five cases, or why it confirms none, in a line."""
+def describe_power(wanted: CompileRequest, rule_based: bool) -> Iterator[str]:
+    """The smallest true gain that this compile confirms in four of five cases, or why it confirms none, in a line.
+    `rule_based`: whether the embedded player plays, whose spread is known."""
     calibration, pairs, hindrance = wanted.calibration, len(wanted.calibration.confirm), ""
     if not wanted.optimizer.searches:
         return
@@ -195,7 +196,7 @@ def describe_power(wanted: CompileRequest) -> Iterator[str]:
             f"--max-rollouts {wanted.optimizer.least(calibration) + needed} or more"
         )
     nothing = f"it can confirm nothing: {hindrance}; whatever it finds stays unconfirmed"
-    yield nothing if hindrance else describe_smallest_gain(pairs, calibration.seeds)
+    yield nothing if hindrance else describe_smallest_gain(pairs, calibration.seeds, rule_based)
 
 
 # Playing it.

@@ -4,7 +4,7 @@ beat the program to improve on `confirm`, which neither has seen. Every optimize
 The test is a one-sided sign-flip test over the paired differences (`rsso_dspy.sign_flips`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
@@ -19,6 +19,7 @@ import numpy as np
 from rsso_dspy.bounds import MOST_DIFFERENCE, check_score
 from rsso_dspy.environments import Goal
 from rsso_dspy.errors import UsageError
+from rsso_dspy.power import UNIT_SPREAD
 from rsso_dspy.programs.prediction import SOLVED
 from rsso_dspy.records import TrialResult, Variant
 from rsso_dspy.sign_flips import compute_one_sided_p
@@ -147,6 +148,8 @@ def subtract_scores(candidate: CandidateProgram, best: CandidateProgram, variant
 # The test.
 
 _FEWEST_EQUAL = 6  # differences that are all equal and fewer give no interval: it would have no width
+_NO_GAIN = 1e-6  # upper end of an interval up to which it rules out a gain
+FEWEST_TYPES = 5  # task types whose signs can give p < `LEVEL`; with fewer, the signs of variants are flipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +161,15 @@ class PairedTest:
     pairs: int
     scores_a: tuple[float, ...] = ()  # of the first program by example, on the metric's own scale
     scores_b: tuple[float, ...] = ()
+    groups: int = 0  # groups of pairs whose signs are flipped together; 0 where each pair is flipped by itself
 
     @property
     def verdict(self) -> Verdict:
-        if self.difference <= 0:
-            return "not better"
-        return "confirmed" if self.p < self.level else "unconfirmed"
+        """Not better only where the whole interval says so: that no gain was seen does not rule one out."""
+        if self.p < self.level and self.difference > 0:
+            return "confirmed"
+        is_ruled_out = self.interval is not None and self.interval[1] <= _NO_GAIN
+        return "not better" if is_ruled_out else "unconfirmed"
 
     def __str__(self) -> str:
         low, high = self.interval or (0, 0)
@@ -172,23 +178,41 @@ class PairedTest:
         return f"{self.verdict}: {found}, level {self.level}"
 
 
-def compare_pairs(differences: Sequence[float], level: float = LEVEL) -> PairedTest:
-    """The test over these differences, one a pair. Raises `UsageError` for one that is not finite or too large, with
-    its number from 1."""
+def compare_pairs(
+    differences: Sequence[float], level: float = LEVEL, groups: Sequence[Hashable] | None = None
+) -> PairedTest:
+    """The test over these differences, one a pair. Pairs of one of the `groups`, such as variants of one task type, are
+    alike, so their signs are flipped together. Raises `UsageError` for a difference that is not finite or too large,
+    with its number from 1."""
     for number, each in enumerate(differences, 1):
         check_score(each, "difference of pair", number, most=MOST_DIFFERENCE)
-    p, interval = compute_one_sided_p(differences), None
-    varied = len(differences) >= _FEWEST_EQUAL or len(set(differences)) > 1
-    if varied and 0.5 ** len(differences) < level:
-        interval = -_find_upper_bound([-each for each in differences], level), _find_upper_bound(differences, level)
-    return PairedTest(fmean(differences), interval, p, level, len(differences))
+    clusters = _group_pairs(differences, groups or range(len(differences)))
+    p, interval = _compute_p(clusters, 0.0), None
+    varied = len(clusters) >= _FEWEST_EQUAL or len(set(map(fmean, clusters))) > 1
+    if varied and 0.5 ** len(clusters) < level:
+        mirrored = [[-each for each in cluster] for cluster in clusters]
+        interval = -_find_upper_bound(mirrored, level), _find_upper_bound(clusters, level)
+    return PairedTest(fmean(differences), interval, p, level, len(differences), groups=len(clusters) if groups else 0)
 
 
-def _find_upper_bound(differences: Sequence[float], level: float) -> float:
-    inside, outside = fmean(differences), max(differences) + 1e-9
+def _group_pairs(differences: Sequence[float], groups: Sequence[Hashable]) -> list[list[float]]:
+    clusters: dict[Hashable, list[float]] = {}
+    for difference, group in zip(differences, groups, strict=True):
+        clusters.setdefault(group, []).append(difference)
+    return list(clusters.values())
+
+
+def _compute_p(clusters: Sequence[Sequence[float]], gain: float) -> float:
+    """The p against a true gain of so much, over the sums of clusters."""
+    return compute_one_sided_p([sum(cluster) - gain * len(cluster) for cluster in clusters])
+
+
+def _find_upper_bound(clusters: Sequence[Sequence[float]], level: float) -> float:
+    everything = [difference for cluster in clusters for difference in cluster]
+    inside, outside = fmean(everything), max(everything) + 1e-9
     for _ in range(24):
         middle = (inside + outside) / 2
-        ruled_out = compute_one_sided_p([middle - each for each in differences]) < level
+        ruled_out = _compute_p([[-difference for difference in cluster] for cluster in clusters], -middle) < level
         inside, outside = (inside, middle) if ruled_out else (middle, outside)
     return outside
 
@@ -211,16 +235,19 @@ class Confirmation:
     pairs: int = 0
     seeds: int = 1
     per_variant: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # scores of start and candidate
+    types: int = 0  # task types whose signs were flipped; 0 where those of variants were
 
     def __str__(self) -> str:
         if self.difference is None or self.p is None:
             return f"{self.verdict}: {self.why}"
-        seeds, inside = f", {self.seeds} seeds each" if self.seeds > 1 else "", ""
+        seeds = f", {self.seeds} seeds each" if self.seeds > 1 else ""
+        types = f" of {self.types} task types" if self.types else ""
+        inside = ""
         if self.low is not None and self.high is not None:
             inside = f"{1 - 2 * self.level:.0%} interval {100 * self.low:+.1f} to {100 * self.high:+.1f}, "
         return (
             f"{self.verdict}: candidate minus start {100 * self.difference:+.1f} points on {self.pairs} confirm "
-            f"variants{seeds}, {inside}one-sided p {self.p:.3f}, level {self.level}; {self.why}"
+            f"variants{types}{seeds}, {inside}one-sided p {self.p:.3f}, level {self.level}; {self.why}"
         )
 
 
@@ -240,16 +267,18 @@ def judge_candidate(
     if not confirm or len(known) < len(confirm):
         why = f"{unplayed or 'it was cut short'}: {len(known)} of {len(confirm)} confirm variants were played"
         return Confirmation("unconfirmed", why if confirm else "the calibration has no confirm variants", seeds=seeds)
-    found = compare_pairs([other - one for one, other in known.values()])
+    types = [each.task for each in confirm]
+    by_type = len(set(types)) >= FEWEST_TYPES
+    found = compare_pairs([other - one for one, other in known.values()], groups=types if by_type else None)
     why = {
         "confirmed": f"p below {found.level}",
         "unconfirmed": f"p is not below {found.level}: equally good programs differ as much",
-        "not better": "on confirm variants it did not do better",
+        "not better": "the interval rules out a gain",
     }[found.verdict]
     low, high = [round(each, 6) for each in found.interval] if found.interval else (None, None)
     numbers = (round(found.difference, 6), low, high, round(found.p, 6), found.level, found.pairs)
     per_variant = {key: (round(one, 4), round(other, 4)) for key, (one, other) in known.items()}
-    return Confirmation(found.verdict, why, *numbers, seeds, per_variant)
+    return Confirmation(found.verdict, why, *numbers, seeds, per_variant, found.groups)
 
 
 # Power: how large a gain must be for a compile to confirm it.
@@ -281,8 +310,16 @@ def find_smallest_gain(pairs: int, seeds: int = 1) -> float | None:
     return round(high * _STEP, 3)
 
 
-def describe_smallest_gain(pairs: int, seeds: int) -> str:
+def describe_smallest_gain(pairs: int, seeds: int, rule_based: bool) -> str:
+    """Say which true gain is confirmed in four of five compiles, from the spread that is assumed of the player."""
     played = f"{pairs} confirm variants{f' with {seeds} seeds each' if seeds > 1 else ''}, p < {LEVEL}"
+    if not rule_based:
+        points = find_smallest_gain_at(UNIT_SPREAD / sqrt(seeds), pairs)
+        return (
+            f"once the candidate is chosen, a true gain of about {points:.1f} points or more is confirmed in four of "
+            f"five such compiles: {played}; if equally good programs differ on a variant by a standard deviation of "
+            f"{UNIT_SPREAD:.0f} points, as a small model's at a temperature do"
+        )
     flips = f"{FLIPPED:.0%} of rollouts flip by {100 * FLIP:.0f} points, as the rule-based player's do"
     if (gain := find_smallest_gain(pairs, seeds)) is None:
         return (

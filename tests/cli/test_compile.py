@@ -67,7 +67,7 @@ def test_the_end_says_what_came_of_it_what_it_cost_and_what_to_do_next(compiled)
     for text in (
         f"metric {100 * there.before.metric:.1f}",
         f"spent: {there.rollouts} of 8 rollouts, {there.lm_calls} model calls",
-        f"verdict: {there.confirmation.verdict}",
+        f"rsso, gepa: {there.confirmation.verdict}: ",
         f"the search ended: {there.search_end}",
         "say nothing about language models",
     ):

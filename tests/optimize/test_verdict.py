@@ -2,6 +2,7 @@
 for any two programs: no simulator and no model."""
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 import dspy
@@ -20,6 +21,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.protocol import resolve_protocol
+from rsso_dspy.records import Variant
 from rsso_dspy.report.intervals import UnitValue, estimate_interval, estimate_mean
 from rsso_dspy.report.statistics import run_flip_test, run_sign_test, run_wilcoxon_test
 from rsso_dspy.sign_flips import compute_one_sided_p
@@ -178,9 +180,21 @@ def test_the_default_budget_of_every_optimizer_leaves_room_to_confirm_and_a_smal
     ],
 )
 def test_a_plan_tells_the_smallest_gain_or_what_would_do(tasks, changes, said):
-    (line,) = describe_power(request(tasks, **changes))
+    (line,) = describe_power(request(tasks, **changes), rule_based=True)
     assert [part for part in said if part not in line] == [], line
-    assert not list(describe_power(request(optimizer="none")))
+    assert not list(describe_power(request(optimizer="none"), rule_based=True))
+
+
+def test_the_plan_of_a_models_compile_promises_what_its_spread_allows():
+    """42 confirm variants on which equally good programs differ by 50 points: (1.645 + 0.842) * 50 / sqrt(42), 19.2."""
+    (line,) = describe_power(request(FOURTEEN), rule_based=False)
+    assert "a true gain of about 19.2 points or more is confirmed in four of five" in line
+    assert "42 confirm variants" in line
+    assert "a standard deviation of 50 points" in line
+
+
+CONFIRM = Counter(variant.task for variant in draw_calibration("1-per-task", None, 0).confirm)
+FOURTEEN = [task for task, variants in CONFIRM.items() if variants == 3][:14]
 
 
 def confirm_by_dice(gain, pairs, seeds, draws=300):
@@ -219,6 +233,7 @@ def test_the_smallest_gain_is_confirmed_in_four_of_five_and_none_is_promised_whe
 VERDICTS = [
     *(([0.5] * 5, "confirmed"), ([0.5] * 4 + [0.4], "confirmed"), ([0.5] * 4, "unconfirmed")),
     *(([0.5] * 5 + [-0.5], "unconfirmed"), ([0.0] * 9, "not better"), ([-0.5] * 9, "not better")),
+    ([-0.5] * 5 + [0.4] * 4 + [0.0] * 5, "unconfirmed"),  # a loss that does not rule out a gain
 ]
 
 
@@ -232,6 +247,27 @@ def test_the_interval_holds_0_unless_it_is_confirmed(differences, verdict):
         low, high = found.interval
         assert (low > 1e-6) == (verdict == "confirmed")
         assert low - 1e-6 <= found.difference <= high + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("gains", "p"),
+    [
+        ([1, 1, 1, 1, 1], 1 / 2**5),  # five types of three variants each, all up: of 32 arrangements one
+        ([1, 1, 1, 1, -1], 6 / 2**5),
+        ([1, 1, 1, 1], 1 / 2**12),  # of four types the twelve variants are flipped
+    ],
+)
+def test_of_five_task_types_or_more_the_signs_of_a_type_are_flipped_together(gains, p):
+    """Three variants a type gain alike, so a sign each would call nearly everything confirmed."""
+    variants = [Variant(f"type-{number}", index) for number in range(len(gains)) for index in range(3)]
+    start, chosen = (judging.CandidateProgram(name, {}) for name in ("start", "chosen"))
+    for variant in variants:
+        for program, score in ((start, 0.4), (chosen, 0.4 + 0.3 * gains[int(variant.task[5:])])):
+            program.rollouts[variant] = {0: judging.Rollout(variant, score, (), (), ())}
+    found = judging.judge_candidate(start, chosen, variants)
+    assert found.p == pytest.approx(p, abs=1e-6)
+    assert found.types == (len(gains) if len(gains) >= 5 else 0)
+    assert (f"variants of {len(gains)} task types" in str(found)) == (len(gains) >= 5)
 
 
 # Any two programs
