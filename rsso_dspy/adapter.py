@@ -27,7 +27,8 @@ from dspy.adapters.utils import annotation_allows_none, parse_value
 from dspy.utils.exceptions import AdapterParseError
 
 from rsso_dspy.answers import Separated, blank_barred, has_mark, separate
-from rsso_dspy.answers.actions import GIVEN, TALK, find_action, mask_fences, read_action
+from rsso_dspy.answers.actions import GIVEN, TALK, find_action, read_action
+from rsso_dspy.answers.fences import mask_fences
 from rsso_dspy.playing import get_playing
 from rsso_dspy.regions import list_items
 from rsso_dspy.signatures.texts import label, read_description, show, show_field
@@ -397,7 +398,8 @@ def read_answer(signature: Signature, completion: str) -> Fields | None:
 def _read_with_given(signature: Signature, completion: str) -> Fields | None:
     """Return the fields of the answer, and under `GIVEN` what was given as the action."""
     kinds = _list_kinds(_list_asked(signature))
-    separated = separate(completion, _spell(tuple(kinds), HEADER)[0])
+    is_free = get_playing().free_form is not None
+    separated = separate(completion, _spell(tuple(kinds), HEADER)[0], keeps_code=is_free)
     if "action" not in kinds:
         separated = replace(separated, text=blank_barred(separated.text))
     fields = _read_separated(kinds, _choose_frame(kinds, separated))

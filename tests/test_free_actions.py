@@ -151,3 +151,46 @@ def test_an_action_that_another_adapter_read_is_cleaned_alike():
     prediction = dspy.Prediction(action=FENCED, thought="")
     answer = read_prediction(prediction, (), TEXT)
     assert (answer.action, answer.cut) == (FUNCTION, FENCED)
+
+
+FENCE = "```"
+WITH_FENCES = f"def fence(code):\n    return '{FENCE}' + code + '{FENCE}'"
+INDENTED_FENCES = f'def f(x):\n    """\n    {FENCE}\n    x\n    {FENCE}\n    """\n    return x'
+QUOTING = 'def f(x):\n    """\n> a line\n    """\n    return "&lt;b&gt;"'
+DOCTEST = "def f(x):\n    '''\n    >>> f(1)\n    1\n    '''\n    return x"
+
+
+@pytest.mark.parametrize("code", [WITH_FENCES, INDENTED_FENCES, QUOTING, DOCTEST, "> out.txt\necho hi", "<think>\nx"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        f"Thought: I write.\nAction:\n{FENCE}python\n{{code}}\n{FENCE}",
+        f"Thought: I write.\nAction: {FENCE}\n{{code}}\n{FENCE}\nThat is all.",
+        "Thought: I write.\nAction:\n````\n{code}\n````",
+        "Thought: I write.\nAction:\n~~~python\n{code}\n~~~",
+        f"Thought: I write.\r\nAction:\r\n{FENCE}\n{{code}}\n{FENCE}",
+        f"<think>Which?\nAction: none</think>\nThought: I write.\nAction:\n{FENCE}\n{{code}}\n{FENCE}",
+        f"Thought: I write.\nAction:\n{FENCE}python\n{{code}}",
+    ],
+)
+def test_what_stands_in_a_fenced_block_is_left_as_it_is(form, code):
+    with playing(free_form=TEXT):
+        fields = read_answer(FlatActor, form.replace("{code}", code))
+    assert fields is not None
+    assert fields["action"] == code
+
+
+def test_a_longer_fence_holds_shorter_ones_at_the_margin():
+    code = f'"""\n{FENCE}\nx\n{FENCE}\n"""'
+    with playing(free_form=TEXT):
+        assert read_answer(FlatActor, f"Thought: So.\nAction:\n````\n{code}\n````") == {
+            "thought": "So.",
+            "action": code,
+        }
+
+
+@pytest.mark.parametrize("code", [QUOTING, DOCTEST, "def f():\n    return 1", "a |\n> b"])
+def test_lines_without_a_fence_keep_their_marks_but_those_of_a_page(code):
+    with playing(free_form=TEXT):
+        fields = read_answer(FlatActor, f"Thought: I write.\nAction:\n{code}")
+    assert fields["action"] == code.replace("&lt;b&gt;", "<b>")

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from rsso_dspy.answers.fences import find_fences
+
 Form = Literal["line", "text"]
 """Whether an action is one line, or a text of any number."""
 
@@ -24,9 +26,6 @@ class ActionForm:
     possible: frozenset[str] = frozenset()
     """The actions that are possible now, where they are listed."""
 
-
-FENCED = re.compile(r"```[^\n`]*\n(.*?)\n?[ \t]*```", re.S)
-"""A fenced block, and its content."""
 
 PAIRS = (("```", "```"), ("**", "**"), ("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"))
 """Marks that may stand around an action, whatever it is."""
@@ -44,7 +43,7 @@ LONGEST_LINE = 2000  # characters of an action that is one line
 
 def read_action(text: str, form: ActionForm) -> str:
     """Return the action that a model gave as its own; an empty text if there is none, or more than one."""
-    contents = FENCED.findall(text)
+    contents = [block.content for block in find_fences(text)]
     if len(contents) > 1:
         return ""
     if contents:
@@ -60,7 +59,7 @@ def read_action(text: str, form: ActionForm) -> str:
 def find_action(text: str, form: ActionForm) -> str:
     """Return the action in an answer without labels; an empty text where it may be something else: a question, talk, or
     several lines of which none begins with a known verb."""
-    contents = FENCED.findall(text)
+    contents = [block.content for block in find_fences(text)]
     if contents:
         return read_action(text, form)
     if _is_talk(text):
@@ -123,9 +122,3 @@ ADVICE = re.compile(r"(?i)\W*the (?:next|best|first)\b")
 def _is_talk(text: str) -> bool:
     speaks = TALK.match(text) or ADVICE.match(text)
     return speaks is not None and len(text.split()) >= FEWEST_WORDS_OF_TALK
-
-
-def mask_fences(text: str) -> str:
-    """Return a text of the same length in which no letter stands in a fenced block: what looks like a label there is
-    none."""
-    return re.sub(r"```.*?(?:```|\Z)", lambda block: re.sub(r"[^\n]", "\0", block[0]), text, flags=re.S)

@@ -135,7 +135,9 @@ def _print_step(number: int, step: Step) -> None:
     """Print an action with its reward, what the actor said beside it, and what it then saw."""
     reward = f"  {step.reward:+d}" if step.reward else ""
     color = "green" if step.reward > 0 else None
-    print_paragraph(f"{number:3d} > {step.action or '(malformed answer)'}{reward}", color=color, hanging=STEP_INDENT)
+    first, *more = (step.action or "(malformed answer)").splitlines()
+    print_paragraph(f"{number:3d} > {first}{reward}", color=color, hanging=STEP_INDENT)
+    print_lines("\n".join(more), STEP_INDENT)
     for label, text in (
         ("thought:", step.reasoning),
         ("subgoal:", step.subgoal),

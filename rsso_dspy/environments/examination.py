@@ -1,5 +1,5 @@
 """What can be said of a benchmark without a model: one variant is played twice by the same actions, those of its
-solution where the benchmark knows one.
+solution where the benchmark knows one, and a variant of every other task type once by its solution.
 
     with open_examination(benchmark, settings, "sso") as examination:
         examination.compare_replays()       # "up::0 was played twice by 1 action, with equal texts and points"
@@ -8,11 +8,12 @@ Each check returns what was seen, and raises `ContractViolation` for what is wro
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain, pairwise
+from time import monotonic
 from typing import Any, cast
 
 from rsso_dspy.environments import Environment, Interface, Transition, choose_interface, list_verbs
@@ -23,6 +24,7 @@ from rsso_dspy.records import SOLVED_SCORE, State, Variant
 
 CANDIDATES = 5  # training variants that are asked for a short solution, at most
 BLIND_STEPS = 5  # steps of a variant whose solution is unknown, at most
+MOST_SECONDS = 5.0  # after which no further task type is played
 NO_ACTION = "no such action"
 SHOWN = 60  # characters of a text that a message quotes
 NAMED = 3  # actions that a message names, at most
@@ -107,39 +109,46 @@ class Examination:
         held_out = (table.held_out(task, n=CANDIDATES) for task in tasks)
         for sample in chain(trained, held_out):
             if sample:
-                return [self.benchmark.simplify(variant, self.simplification) for variant in sample]
+                return self._simplify(sample)
 
         raise ContractViolation(f"{self.benchmark.name} has no variant; expected: one at least in its TaskTable")
+
+    def _simplify(self, variants: Iterable[Variant]) -> list[Variant]:
+        return [self.benchmark.simplify(variant, self.simplification) for variant in variants]
 
     @cached_property
     def example(self) -> tuple[Variant, tuple[str, ...]]:
         """A training variant with the actions that solve it: a short one, if possible of more than one action. No
         actions where no solution is known. Raises `EnvironmentFault` for an exception of the benchmark's code, and
         `ContractViolation` for a solution that is none."""
+        return self._find_example(self.variants)
+
+    def _find_example(self, variants: Sequence[Variant]) -> tuple[Variant, tuple[str, ...]]:
+        """Return one of these variants with the actions that solve it, as `example`."""
         benchmark = self.benchmark
         if benchmark.gold_path is None:
-            return self.variants[0], ()
+            return variants[0], ()
 
         data = benchmark.locate_data(self.settings.data)
-        lengths = self._read_lengths()
-        example: tuple[Variant, tuple[str, ...]] = self.variants[0], ()
+        lengths = self._read_lengths(variants)
+        example: tuple[Variant, tuple[str, ...]] = variants[0], ()
         for variant in sorted(lengths, key=lambda variant: lengths[variant]):
             try:
                 with blame_code_of(benchmark.gold_path, f"for {variant.key}"):
                     solution = benchmark.find_gold_path(variant, data, self.interface)
             except GoldUnknown:
                 continue
-            _check_solution(variant, solution)
+            self._check_solution(variant, solution)
             example = variant, solution
             if len(solution) > 1:
                 break
         return example
 
-    def _read_lengths(self) -> dict[Variant, int]:
-        """Return the gold lengths of training variants that are known without computing them."""
+    def _read_lengths(self, variants: Sequence[Variant]) -> dict[Variant, int]:
+        """Return the gold lengths of those training variants whose length is known without computing it."""
         budget = self.benchmark.budget
         lengths: dict[Variant, int] = {}
-        for variant in self.variants:
+        for variant in variants:
             if variant.split != "train":
                 continue
             try:
@@ -149,6 +158,18 @@ class Examination:
             except GoldUnknown:
                 continue
         return lengths
+
+    def _check_solution(self, variant: Variant, solution: Sequence[object]) -> None:
+        takes_lines = getattr(self.environment, "action_form", "line") == "text"
+        for number, action in enumerate(solution):
+            name = f"gold_path({variant.key})[{number}]"
+            if not isinstance(action, str) or not action.strip():
+                raise ContractViolation(f"{name} = {describe_value(action)}; expected: a text that is not empty")
+            if "\n" in action.strip() and not takes_lines:
+                raise ContractViolation(
+                    f"{name} has several lines, and the environment takes one: a model's action would be cut to its "
+                    'first; expected: action_form = "text" in the environment'
+                )
 
     @property
     def solution(self) -> tuple[str, ...]:
@@ -256,7 +277,37 @@ class Examination:
                 f"the solution of {self.variant.key} earns {score} points after {len(transitions)} of "
                 f"{_count(self.solution)}{why}; expected: {SOLVED_SCORE}"
             )
-        return f"the solution of {self.variant.key} earns {score} points with {_count(transitions)}"
+        others = self._play_other_types()
+        beside = f", and so do those of {others}" if others else ""
+        return f"the solution of {self.variant.key} earns {score} points with {_count(transitions)}{beside}"
+
+    def _play_other_types(self) -> str:
+        """Play a solution of the other task types, of as many as `MOST_SECONDS` allow, and say of how many."""
+        table = self.benchmark.limit_to_data(self.settings.data).tasks
+        others = [task for task in table.names() if task != self.variant.task and table.train_sample(task, 1)]
+        last = monotonic() + MOST_SECONDS
+        played = 0
+        for task in others:
+            if monotonic() > last:
+                break
+            variant, solution = self._find_example(self._simplify(table.train_sample(task, 1)))
+            if solution:
+                self._check_full_score(variant, solution)
+                played += 1
+        return f"{played} of {len(others)} other task types" if played else ""
+
+    def _check_full_score(self, variant: Variant, solution: Sequence[str]) -> None:
+        self._reset(variant)
+        score = 0
+        for action in solution:
+            transition = self.environment.step(action)
+            score = transition.score
+            if transition.done or transition.stalled:
+                break
+        if score < SOLVED_SCORE:
+            raise ContractViolation(
+                f"the solution of {variant.key} earns {score} points after {_count(solution)}; expected: {SOLVED_SCORE}"
+            )
 
     def check_lists(self) -> str:
         if not self.benchmark.lists_actions:
@@ -338,13 +389,6 @@ class Examination:
             if not has_argument(template) and not is_covered:
                 actions.append(template)
         return actions
-
-
-def _check_solution(variant: Variant, solution: Sequence[object]) -> None:
-    for number, action in enumerate(solution):
-        if not isinstance(action, str) or not action.strip():
-            returned = f"gold_path({variant.key})[{number}] = {describe_value(action)}"
-            raise ContractViolation(f"{returned}; expected: a text that is not empty")
 
 
 # Texts.

@@ -1,4 +1,5 @@
-"""What limits of length did to a run: answers that were cut off at `max_tokens`, and prompts that a server cut.
+"""What limits of length did to a run: answers that were cut off at `max_tokens`, prompts that a server cut, and actions
+of several lines where the environment takes one.
 
 for sentence in describe_limits(records): ...
 """
@@ -6,9 +7,10 @@ for sentence in describe_limits(records): ...
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from rsso_dspy.records import UnitRecord, Usage
+from rsso_dspy.records import Step, UnitRecord, Usage
 
 SMALLEST_SHARE = 0.01  # of a role's answers that were cut off, above which they are told
+SMALLEST_SHARE_OF_ACTIONS = 0.1  # that lost lines, above which they are told
 MOSTLY_HIDDEN = 0.5  # share of hidden reasoning in a role's output from which it is what used up the limit
 
 
@@ -28,7 +30,9 @@ class RoleLimits:
 
 
 def describe_limits(records: Iterable[UnitRecord]) -> Iterator[str]:
-    """Yield a sentence on the roles whose answers were cut off, and one for each whose prompts the server cut."""
+    """Yield a sentence on the roles whose answers were cut off, one for each whose prompts the server cut, and one on
+    actions of which the first line alone was played."""
+    records = list(records)
     roles = _sum_by_role(records)
     cut = {role: answers for role, answers in roles.items() if answers.is_cut}
     if cut:
@@ -36,6 +40,23 @@ def describe_limits(records: Iterable[UnitRecord]) -> Iterator[str]:
     for role, answers in roles.items():
         if answers.total.undercounted:
             yield _describe_cut_prompts(role, answers)
+    yield from _describe_cut_actions(records)
+
+
+def _describe_cut_actions(records: Iterable[UnitRecord]) -> Iterator[str]:
+    steps = [step for record in records for trajectory in record.trajectories for step in trajectory.steps]
+    cut = sum(_lost_lines(step) for step in steps)
+    if cut > SMALLEST_SHARE_OF_ACTIONS * len(steps):
+        yield (
+            f"WARNING: of {cut:,} of {len(steps):,} actions the first line alone was played: the environment takes one "
+            'line, unless it says action_form = "text".'
+        )
+
+
+def _lost_lines(step: Step) -> bool:
+    """Whether an action is one line of several that were given, the marks of a fenced block aside."""
+    given = [line for line in step.cut.splitlines() if line.strip() and not line.lstrip().startswith(("```", "~~~"))]
+    return len(given) > 1 and len(step.action.splitlines()) == 1
 
 
 def _sum_by_role(records: Iterable[UnitRecord]) -> Mapping[str, RoleLimits]:

@@ -46,7 +46,7 @@ def examine(benchmark: Benchmark) -> dict[str, str]:
 def test_a_benchmark_that_keeps_its_contract_passes():
     assert examine(BENCHMARK) == {
         "replay": "up::2 played twice by 2 actions gave equal texts and points",
-        "points": "the solution of up::2 earns 100 points with 2 actions",
+        "points": "the solution of up::2 earns 100 points with 2 actions, and so do those of 1 of 1 other task types",
         "lists": "actions are free, so none are listed",
         "templates": "2 verbs, with those of all actions of a solution",
         "leaks": "no text tells the solution of up::2",
@@ -161,6 +161,10 @@ def never(*_):
     raise GoldUnknown("none")
 
 
+def solve_up_alone(variant, *_):
+    return BENCHMARK.gold_path(replace(variant, task="up"))
+
+
 @pytest.mark.parametrize(
     ("benchmark", "check", "said"),
     [
@@ -172,6 +176,8 @@ def never(*_):
         (make(gold_path=lambda *_: ["add 9", "sing"]), "points", "not understood: add 9, sing; expected: 100"),
         (make(gold_path=lambda *_: ["add 1", ""]), "points", "[1] = '' (str); expected: a text that is not empty"),
         (make(gold_path=lambda *_: [1]), "points", "[0] = 1 (int); expected: a text that is not empty"),
+        (make(gold_path=lambda *_: ["add 1\nadd 1"]), "points", "[0] has several lines, and the environment takes one"),
+        (make(gold_path=solve_up_alone), "points", "the solution of down::"),
         (make(gold_path=fail), "points", "fail raised an exception for up::"),
         (make(gold_path=fail), "points", "KeyError: 'no path' ("),
         (make(lists_actions=True), "lists", "the environment has no admissible_actions"),

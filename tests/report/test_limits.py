@@ -55,3 +55,27 @@ def test_the_report_says_so_beside_its_scores(usage):
     found = analyze([record("react", {"actor": usage})])
     assert found.limits
     assert set(found.limits) <= set(found.describe_gaps())
+
+
+CODE = "def f(n):\n    return n"
+
+
+@pytest.mark.parametrize(
+    ("action", "cut", "is_told"),
+    [
+        ("def f(n):", CODE, True),
+        ("def f(n):", f"```python\n{CODE}\n```", True),
+        (CODE, f"```python\n{CODE}\n```", False),
+        ("npm install", "```\nnpm install\n```", False),
+        ("open door", "open door.", False),
+        ("open door", "", False),
+    ],
+)
+def test_actions_of_which_the_first_line_alone_was_played_are_told(action, cut, is_told):
+    made = records.record("react", "boil", 1, [[0, 0]])
+    (trial,) = made.trials
+    steps = tuple(replace(step, action=action, cut=cut) for step in trial.trajectory.steps)
+    trial = replace(trial, trajectory=replace(trial.trajectory, steps=steps))
+    sentences = list(describe_limits([replace(made, trials=(trial,))]))
+    told = "of 2 of 2 actions the first line alone was played: the environment takes one line"
+    assert any(told in sentence for sentence in sentences) == is_told
