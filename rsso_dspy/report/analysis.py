@@ -246,7 +246,7 @@ def analyze(
     plays = dict(zip(arms, metrics.list_allowed_trials(list(arms.values())), strict=True))
     everything: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
     scored = {arm: metrics.select_scored_units(records) for arm, records in arms.items()}
-    compared = compare.compare_all(arms, question, played.missing)
+    compared = compare.compare_all(arms, question, played.missing, played.missing_shards)
     return Analysis(
         arms=tuple(metrics.compute_arm_metrics(arm, records) for arm, records in arms.items()),
         estimates={arm: _estimate_scores(records, plays[arm]) for arm, records in scored.items() if records},
@@ -371,7 +371,18 @@ def _compute_task_means(scored: Mapping[str, Sequence[UnitRecord]]) -> Iterator[
         yield TaskMeans(task, len(units), means)
 
 
-PLAIN = ("rule_based", "missing_shards", "alike", "tasks", "trainings", "squares", "errored", "advice")
+PLAIN = (
+    "rule_based",
+    "missing_shards",
+    "alike",
+    "tasks",
+    "trainings",
+    "question",
+    "tests",
+    "squares",
+    "errored",
+    "advice",
+)
 MEASURES = ("progress", "grounding", "turns", "most_calls", "rules", "writings")
 """What AgentBoard and OmniReflect report of a task."""
 
