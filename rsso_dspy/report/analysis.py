@@ -371,18 +371,7 @@ def _compute_task_means(scored: Mapping[str, Sequence[UnitRecord]]) -> Iterator[
         yield TaskMeans(task, len(units), means)
 
 
-PLAIN = (
-    "rule_based",
-    "missing_shards",
-    "alike",
-    "tasks",
-    "trainings",
-    "question",
-    "tests",
-    "squares",
-    "errored",
-    "advice",
-)
+PLAIN = ("rule_based", "missing_shards", "alike", "tasks", "trainings", "squares", "errored", "advice")
 MEASURES = ("progress", "grounding", "turns", "most_calls", "rules", "writings")
 """What AgentBoard and OmniReflect report of a task."""
 
@@ -390,6 +379,8 @@ MEASURES = ("progress", "grounding", "turns", "most_calls", "rules", "writings")
 def serialize_analysis(found: Analysis) -> dict[str, Any]:
     data = asdict(found)
     measures: dict[str, Any] = {}
+    for square in data["squares"].values():
+        del square["trials"]  # it tells the tests of the 2x2 from others, and a reader nothing
     for pair, each in zip(found.comparisons, data["comparisons"], strict=True):
         if pair.interval:
             each["interval"]["detectable"] = pair.interval.detectable_difference

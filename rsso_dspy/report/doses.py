@@ -8,7 +8,6 @@ A memory whose text reached no prompt cannot have changed a score, whatever the 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
@@ -60,7 +59,10 @@ class ShownText:
 
 def count_shown_memories(scored: Sequence[UnitRecord]) -> Iterator[ShownMemory]:
     """Yield how often each memory of the units' method was shown, and what filled other regions of memories."""
-    for region, memory in _name_memory_regions(scored).items():
+    regions = _name_memory_regions(scored) if scored else {}
+    for region in _list_shown_regions(scored):
+        regions.setdefault(region, region)
+    for region, memory in regions.items():
         steps = [[_count_steps(list_shown_texts(region, result)) for result in record.trials] for record in scored]
         trials = sum(count > 0 for counts in steps for count in counts)
         later = sum(count > 0 for counts in steps for count in counts[1:])
@@ -68,18 +70,19 @@ def count_shown_memories(scored: Sequence[UnitRecord]) -> Iterator[ShownMemory]:
 
 
 def _name_memory_regions(records: Sequence[UnitRecord]) -> dict[str, str]:
-    """Return the regions that the memories of an arm fill, each with the memory's name: those of its method, unless it
-    was added in another process and is unknown here, and whatever else stood in prompts, by the region's own name."""
-    regions: dict[str, str] = {}
-    with suppress(UnknownName, UsageError):
-        methods = dict.fromkeys(record.method for record in records)
-        regions = {load_memory(name).region: name for method in methods for name in get_method(method).memories}
-    for result in (result for record in records for result in record.trials):
-        for key in result.shown:
-            region = re.split("[:@]", key)[0]
-            if region not in (TEMPLATES, EXAMPLES):
-                regions.setdefault(region, region)
-    return regions
+    """Return the regions that the memories of an arm fill, each with the memory's name. Of a method that was added in
+    another process, and is unknown here, those whose texts stood in prompts."""
+    try:
+        return {load_memory(name).region: name for name in get_method(records[0].method).memories}
+    except (UnknownName, UsageError):
+        return {region: region for region in _list_shown_regions(records)}
+
+
+def _list_shown_regions(records: Sequence[UnitRecord]) -> list[str]:
+    """Return the regions of memories whose texts stood in prompts, in order of first appearance."""
+    keys = (key for record in records for result in record.trials for key in result.shown)
+    regions = dict.fromkeys(re.split("[:@]", key)[0] for key in keys)
+    return [region for region in regions if region not in (TEMPLATES, EXAMPLES)]
 
 
 def _count_steps(texts: Sequence[ShownText]) -> int:
