@@ -246,7 +246,7 @@ def analyze(
     plays = dict(zip(arms, metrics.list_allowed_trials(list(arms.values())), strict=True))
     everything: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
     scored = {arm: metrics.select_scored_units(records) for arm, records in arms.items()}
-    compared = compare.compare_all(arms, question, played.missing)
+    compared = compare.compare_all(arms, question, played.missing, played.missing_shards)
     return Analysis(
         arms=tuple(metrics.compute_arm_metrics(arm, records) for arm, records in arms.items()),
         estimates={arm: _estimate_scores(records, plays[arm]) for arm, records in scored.items() if records},
@@ -379,6 +379,8 @@ MEASURES = ("progress", "grounding", "turns", "most_calls", "rules", "writings")
 def serialize_analysis(found: Analysis) -> dict[str, Any]:
     data = asdict(found)
     measures: dict[str, Any] = {}
+    for square in data["squares"].values():
+        del square["trials"]  # it tells the tests of the 2x2 from others, and a reader nothing
     for pair, each in zip(found.comparisons, data["comparisons"], strict=True):
         if pair.interval:
             each["interval"]["detectable"] = pair.interval.detectable_difference

@@ -53,6 +53,16 @@ USUAL = Question()
 
 
 @dataclass(frozen=True, slots=True)
+class Test:
+    """What is tested. What a 2x2 asks of two arms on the units and trials that they are compared by anyhow is the same
+    test, in whichever direction it is asked."""
+
+    arms: frozenset[str]
+    pairs: int
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
 class StratumGain:
     stratum: str
     units: int
@@ -92,6 +102,10 @@ class Comparison:
         return f"{self.second} - {self.first}"
 
     @property
+    def test(self) -> Test:
+        return Test(frozenset((self.first, self.second)), self.pairs, self.trials)
+
+    @property
     def has_winner(self) -> bool:
         return self.verdict.has_winner
 
@@ -110,6 +124,7 @@ class Effect:
 @dataclass(frozen=True, slots=True)
 class Factorial2x2:
     pairs: int  # units that all four arms finished
+    trials: int  # number of first trials that scores are the best of
     unplayed: int  # see `Comparison`, of any of the four
     corners: tuple[str, ...]  # arms: neither memory, the first, the second, both
     means: tuple[float, ...]  # Mean best accumulators, in the order of the corners
@@ -117,6 +132,12 @@ class Factorial2x2:
     over_one: Effect  # both together minus the first memory alone
     over_other: Effect  # both together minus the second memory alone
     reading: Reading = "undecided"
+
+    @property
+    def effects(self) -> dict[Test, Effect]:
+        _, one, other, both = self.corners
+        effects = ((self.corners, self.interaction), ((one, both), self.over_one), ((other, both), self.over_other))
+        return {Test(frozenset(arms), self.pairs, self.trials): effect for arms, effect in effects}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +148,13 @@ class Compared:
 
 
 def compare_all(
-    arms: Mapping[str, Sequence[UnitRecord]], question: Question = USUAL, missing: Mapping[str, int] | None = None
+    arms: Mapping[str, Sequence[UnitRecord]],
+    question: Question = USUAL,
+    missing: Mapping[str, int] | None = None,
+    missing_shards: Sequence[str] = (),
 ) -> Compared:
     """Compare the arms that `select_contrasts` selects, which may raise `UnknownName`, and every 2x2. `missing` counts
-    the planned units of each arm that have no record."""
+    the planned units of each arm that have no record; `missing_shards` are parts of the run whose plan is unknown."""
     missing = missing or {}
     pairs = [
         compare_arms(first, arms[first], second, arms[second], asks, question.over, missing)
@@ -140,56 +164,47 @@ def compare_all(
     corrected = _correct_family(pairs, squares)
     tests = sum(p is not None for p in corrected.values())
 
-    comparisons = []
-    for pair in pairs:
-        holm = corrected[pair.second, pair.first]
-        evidence = Evidence(
-            pair.pairs, pair.interval, pair.flips, holm, tests, pair.unplayed, pair.doses, question.over
+    def collect(tested: Comparison | Effect, units: Comparison | Factorial2x2) -> Evidence:
+        return Evidence(
+            pairs=units.pairs,
+            interval=tested.interval,
+            flips=tested.flips,
+            p=tested.holm,
+            tests=tests,
+            unplayed=units.unplayed,
+            missing_shards=missing_shards,
+            doses=tested.doses if isinstance(tested, Comparison) else (),
+            over=question.over,
         )
-        comparisons.append(replace(pair, holm=holm, verdict=judge(evidence, question.margin)))
-    read = {name: _read_square(name, square, corrected, tests, question) for name, square in squares.items()}
+
+    comparisons = []
+    for pair in (replace(pair, holm=corrected[pair.test]) for pair in pairs):
+        comparisons.append(replace(pair, verdict=judge(collect(pair, pair), question.margin)))
+
+    read = {}
+    for program, square in squares.items():
+        interaction, over_one, over_other = (
+            replace(effect, holm=corrected[test]) for test, effect in square.effects.items()
+        )
+        reading = read_factorial(
+            collect(interaction, square), collect(over_one, square), collect(over_other, square), question.margin
+        )
+        if interaction.is_untested:
+            reading = "not tested"
+        read[program] = replace(
+            square, interaction=interaction, over_one=over_one, over_other=over_other, reading=reading
+        )
     return Compared(tuple(comparisons), read, tests)
 
 
-Test = tuple[str, str]  # names a test of a report: both arms, or a program and its interaction
-
-
 def _correct_family(pairs: Sequence[Comparison], squares: Mapping[str, Factorial2x2]) -> dict[Test, float | None]:
-    """Return the p of every test of the report, corrected for their number (Holm). What a 2x2 asks of two arms that are
-    compared anyhow is the same test."""
-    tests: dict[Test, float | None] = {(pair.second, pair.first): pair.flips.p for pair in pairs}
-    for program, square in squares.items():
-        for test, effect in _name_effects(program, square).items():
+    """Return the p of every test of the report, corrected for their number (Holm)."""
+    tests = {pair.test: pair.flips.p for pair in pairs}
+    for square in squares.values():
+        for test, effect in square.effects.items():
             tests.setdefault(test, effect.flips.p)
     corrected = statistics.apply_holm_correction(list(tests.values()))
     return dict(zip(tests, corrected, strict=True))
-
-
-def _name_effects(program: str, square: Factorial2x2) -> dict[Test, Effect]:
-    _, one, other, both = square.corners
-    return {
-        (program, "interaction"): square.interaction,
-        (both, one): square.over_one,
-        (both, other): square.over_other,
-    }
-
-
-def _read_square(
-    program: str, square: Factorial2x2, corrected: Mapping[Test, float | None], tests: int, question: Question
-) -> Factorial2x2:
-    interaction, over_one, over_other = (
-        replace(effect, holm=corrected[test]) for test, effect in _name_effects(program, square).items()
-    )
-
-    def collect(effect: Effect) -> Evidence:
-        return Evidence(
-            square.pairs, effect.interval, effect.flips, effect.holm, tests, square.unplayed, over=question.over
-        )
-
-    if interaction.is_untested:
-        return replace(square, over_one=over_one, over_other=over_other, reading="not tested")
-    reading = read_factorial(collect(interaction), collect(over_one), collect(over_other), question.margin)
-    return replace(square, interaction=interaction, over_one=over_one, over_other=over_other, reading=reading)
 
 
 def compare_arms(
@@ -239,7 +254,7 @@ def compare_arms(
 
 
 def run_flip_test(values: Sequence[UnitValue], over: Cluster) -> FlipTest:
-    """Run the sign-flip test over the sums of task types, or of variants; of one task type alone always of these."""
+    """Run the sign-flip test over the sums of task types, or of variants."""
     by_variant = over == "variants"
     sums = group_values(((value.task, value.variant if by_variant else 0), value.value) for value in values)
     return statistics.run_flip_test([sum(cluster) for cluster in sums.values()])
@@ -261,6 +276,8 @@ def _list_stratum_gains(
     untested: bool,
 ) -> Iterator[StratumGain]:
     """Yield the gain on units that failed a first trial which both arms played alike, and the paper's plateau."""
+    if not gains:
+        return
     if trials > 1 and all(_shares_first_trial(before[key], after[key]) for key in gains):
         failed = {key: gain for key, gain in gains.items() if not before[key].trajectories[0].solved}
         interval = None if untested else estimate_interval(_list_values(failed), over=over)
@@ -271,7 +288,10 @@ def _list_stratum_gains(
 
 
 def _shares_first_trial(one: UnitRecord, other: UnitRecord) -> bool:
+    """Whether two units are known to have begun with the same actions: not where success alone is known."""
     first, second = one.trajectories[0], other.trajectories[0]
+    if not (first.steps and second.steps):
+        return False
     actions = [[step.action for step in trajectory.steps] for trajectory in (first, second)]
     return actions[0] == actions[1] and first.accumulator == second.accumulator
 
@@ -337,6 +357,7 @@ def compute_factorial(
 
     return Factorial2x2(
         pairs=len(shared),
+        trials=trials,
         unplayed=count_unplayed({units[0].arm: units for units in records.values()}, missing or {}),
         corners=tuple(units[0].arm for units in records.values()),
         means=tuple(fmean(points) for points in zip(*scores.values(), strict=True)),

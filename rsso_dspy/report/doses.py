@@ -8,7 +8,6 @@ A memory whose text reached no prompt cannot have changed a score, whatever the 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
@@ -60,12 +59,9 @@ class ShownText:
 
 def count_shown_memories(scored: Sequence[UnitRecord]) -> Iterator[ShownMemory]:
     """Yield how often each memory of the units' method was shown, and what filled other regions of memories."""
-    regions = _name_memory_regions(scored[0].method) if scored else {}
-    for result in (result for record in scored for result in record.trials):
-        for key in result.shown:
-            region = re.split("[:@]", key)[0]
-            if region not in (TEMPLATES, EXAMPLES):
-                regions.setdefault(region, region)
+    regions = _name_memory_regions(scored) if scored else {}
+    for region in _list_shown_regions(scored):
+        regions.setdefault(region, region)
     for region, memory in regions.items():
         steps = [[_count_steps(list_shown_texts(region, result)) for result in record.trials] for record in scored]
         trials = sum(count > 0 for counts in steps for count in counts)
@@ -73,11 +69,20 @@ def count_shown_memories(scored: Sequence[UnitRecord]) -> Iterator[ShownMemory]:
         yield ShownMemory(memory, trials, later, sum(map(sum, steps)))
 
 
-def _name_memory_regions(method: str) -> dict[str, str]:
-    """Return the regions that the memories of a method fill, each with the memory's name; nothing of an unknown one."""
-    with suppress(UnknownName, UsageError):
-        return {load_memory(name).region: name for name in get_method(method).memories}
-    return {}
+def _name_memory_regions(records: Sequence[UnitRecord]) -> dict[str, str]:
+    """Return the regions that the memories of an arm fill, each with the memory's name. Of a method that was added in
+    another process, and is unknown here, those whose texts stood in prompts."""
+    try:
+        return {load_memory(name).region: name for name in get_method(records[0].method).memories}
+    except (UnknownName, UsageError):
+        return {region: region for region in _list_shown_regions(records)}
+
+
+def _list_shown_regions(records: Sequence[UnitRecord]) -> list[str]:
+    """Return the regions of memories whose texts stood in prompts, in order of first appearance."""
+    keys = (key for record in records for result in record.trials for key in result.shown)
+    regions = dict.fromkeys(re.split("[:@]", key)[0] for key in keys)
+    return [region for region in regions if region not in (TEMPLATES, EXAMPLES)]
 
 
 def _count_steps(texts: Sequence[ShownText]) -> int:
@@ -136,7 +141,7 @@ def measure_doses(first: Sequence[UnitRecord], second: Sequence[UnitRecord], tri
     compared. Nothing where both have the same memories, or where nothing is known of prompts."""
     if not first or not second:
         return ()
-    before, after = (_name_memory_regions(records[0].method) for records in (first, second))
+    before, after = _name_memory_regions(first), _name_memory_regions(second)
     added = [_measure_dose(*region, second, trials) for region in after.items() if region not in before.items()]
     lacking = [_measure_dose(*region, first, trials) for region in before.items() if region not in after.items()]
     return tuple(dose for dose in (*added, *lacking) if dose)

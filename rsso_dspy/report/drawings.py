@@ -121,26 +121,27 @@ def build_drawings(
 
 def _build_forests(found: Analysis, records: Sequence[UnitRecord]) -> dict[str, Forest]:
     """Build a forest of the comparisons of the report, and one against each arm."""
-    interactions = [_build_interaction_row(found, program) for program in found.squares]
-    forests = {DESIGNED: _build_forest(found, found.comparisons, interactions)}
+    forests = {DESIGNED: _build_forest(found, found.comparisons, found.squares)}
     arms = metrics.group_by_arm(records)
     for arm in arms:
         question = replace(found.question, against=arm)
-        forests[arm] = _build_forest(found, compare.compare_all(arms, question, found.missing).comparisons)
+        compared = compare.compare_all(arms, question, found.missing, found.missing_shards)
+        forests[arm] = _build_forest(found, compared.comparisons, squares={})
     return {name: forest for name, forest in forests.items() if forest.rows}
 
 
 def _build_forest(
-    found: Analysis, pairs: Iterable[compare.Comparison], interactions: Sequence[ForestRow] = ()
+    found: Analysis, pairs: Iterable[compare.Comparison], squares: Mapping[str, compare.Factorial2x2]
 ) -> Forest:
     shown = [pair for pair in pairs if pair.difference is not None]
-    intervals = [pair.interval for pair in shown]
-    if interactions:
-        intervals += [square.interaction.interval for square in found.squares.values()]
+    interactions = [_build_interaction_row(found, program) for program in squares]
     notes = []
     if any(pair.trials < max(pair.may_play) for pair in shown):
         notes.append("Each the best of as many trials as both arms may play.")
-    notes += [*describe_difference_bars(intervals), *list_notes(found, paired=True)]
+    notes += [
+        *describe_difference_bars(shown, list(squares.values()), found.question.over),
+        *list_notes(found, paired=True),
+    ]
     return Forest((*map(_build_row, shown), *interactions), tuple(notes))
 
 

@@ -16,8 +16,9 @@ from rsso_dspy.files import atomic_path
 from rsso_dspy.power import LEVEL
 from rsso_dspy.records import RULE_BASED_NOTE
 from rsso_dspy.report.analysis import Analysis
+from rsso_dspy.report.compare import Comparison, Factorial2x2
 from rsso_dspy.report.doses import describe_doses
-from rsso_dspy.report.intervals import NO_INTERVAL, Bars, MeanEstimate, MeanInterval
+from rsso_dspy.report.intervals import NO_INTERVAL, NOT_TESTED, Bars, Cluster, MeanEstimate, MeanInterval
 from rsso_dspy.report.published import (
     describe_derived_points,
     list_derived_points,
@@ -178,9 +179,11 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
     rows: list[tuple[str, MeanEstimate, int, str]] = []  # name, mean with its interval, units, marker
     doses: list[str] = []
     notes: list[str] = []
+    pairs: list[Comparison] = []
     for pair in found.comparisons:
         if pair.difference is None:
             continue
+        pairs.append(pair)
         second, first = styles[pair.second].name, styles[pair.first].name
         name = f"{second}{chr(10) if len(first + second) > LONGEST else ' '}− {first}"
         rows.append((name, MeanEstimate(pair.difference, pair.interval), pair.pairs, "o"))
@@ -192,7 +195,7 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
         rows.append((name, MeanEstimate(square.interaction.difference, square.interaction.interval), square.pairs, "D"))
         neither, reflections, skills, both = square.corners
         notes.append(f"{name}: {both} − {skills} − {reflections} + {neither}; {square.reading}.")
-    notes += [*doses, *describe_difference_bars(estimate.interval for _, estimate, *_ in rows)]
+    notes += [*doses, *describe_difference_bars(pairs, list(found.squares.values()), found.question.over)]
     notes += list_notes(found, paired=True)
     sizes = [1 + 0.5 * name.count("\n") for name, *_ in rows]
     axes = _open_axes(ROW * sum(sizes) + 0.75)
@@ -335,19 +338,27 @@ def describe_mean_bars(means: Iterable[MeanEstimate], bars: Bars) -> list[str]:
     return [f"Bars: {kind}. Differences have intervals of their own."] if kind else []
 
 
-def describe_difference_bars(intervals: Iterable[MeanInterval | None]) -> list[str]:
+def describe_difference_bars(pairs: Sequence[Comparison], squares: Sequence[Factorial2x2], over: Cluster) -> list[str]:
     """Say what the bars of differences are, and a point without one."""
-    drawn = list(intervals)
-    over = _name_clusters(drawn)
-    notes = [f"Bars: {LEVEL:.0%} intervals, over {over}."] if over else []
-    return [*notes, f"A ring has no interval: {NO_INTERVAL}."] if None in drawn else notes
+    drawn = [pair.interval for pair in pairs] + [square.interaction.interval for square in squares]
+    clusters = _name_clusters(drawn, over)
+    notes = [f"Bars: {LEVEL:.0%} intervals, over {clusters}."] if clusters else []
+
+    untested = [pair.verdict.word == "not tested" for pair in pairs]
+    untested += [square.reading == "not tested" for square in squares]
+    without = {is_untested for interval, is_untested in zip(drawn, untested, strict=True) if interval is None}
+    reasons = {True: NOT_TESTED, False: NO_INTERVAL}
+    if without:
+        notes.append(
+            f"A ring has no interval: {', or '.join(reasons[is_untested] for is_untested in sorted(without))}."
+        )
+    return notes
 
 
-def _name_clusters(intervals: Iterable[MeanInterval | None]) -> str:
-    words = {
-        "task types": "task types",
-        "variants": "variants of one task type, which say nothing about other tasks",
-    }
+def _name_clusters(intervals: Iterable[MeanInterval | None], over: Cluster = "task types") -> str:
+    """Name what intervals are over, which is `over` where there are several task types."""
+    which = "one task type" if over == "task types" else "these task types"
+    words = {"task types": "task types", "variants": f"variants of {which}, which say nothing about other tasks"}
     drawn = {interval.over for interval in intervals if interval}
     return " and ".join(words[name] for name in words if name in drawn)
 

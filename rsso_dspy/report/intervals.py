@@ -6,10 +6,11 @@
 A task type is a cluster, because its variants are alike. Where there is one task type, its variants are the clusters.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from statistics import fmean, stdev
+from statistics import fmean, stdev, variance
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -25,6 +26,7 @@ SEED = 0
 FEW = 10  # number of clusters below which an interval is rough
 FEWEST_UNLIKE = 6  # clusters that differ, below which a bootstrap would be too narrow
 MOST_POINTS = 100.0  # largest possible difference of two scores, in points
+NOT_TESTED = "the memory was not tested"
 NO_INTERVAL = "one variant does not show how much others would differ"
 
 Cluster = Literal["task types", "variants"]
@@ -108,7 +110,8 @@ def estimate_interval(
 
     Over task types whole types are drawn (`_bootstrap`); over variants, each of its own task type, which stay as they
     are (`_stratify`). Where fewer than `FEWEST_UNLIKE` clusters are unlike, both would be too narrow, or have no width
-    at all, and two more clusters are assumed (`_add_pseudo_clusters`). Equal differences give an equal interval.
+    at all, and two more clusters are assumed (`_add_pseudo_clusters`): over variants, where fewer are unlike the others
+    of their type. Equal differences give an equal interval.
     """
     given = list(values)
     types = _group_by_type(given)
@@ -149,7 +152,7 @@ def _estimate_over_clusters(clusters: Sequence[Sequence[UnitValue]], bounds: Bou
     values = [_list_values(cluster) for cluster in clusters]
     if count_unlike([float(each.mean()) for each in values], bounds) < FEWEST_UNLIKE:
         seeds = sum(map(len, clusters)) / count_variants(chain.from_iterable(clusters))
-        return _add_pseudo_clusters(values, bounds, over, seeds)
+        return _add_pseudo_clusters(values, bounds, over, seeds * _estimate_design_effect(clusters))
     return _bootstrap(values, bounds, over)
 
 
@@ -181,13 +184,28 @@ def _bootstrap(clusters: Sequence[np.ndarray], bounds: Bounds, over: Cluster) ->
     return MeanInterval(mean, float(low), float(high), float(deviations.std(ddof=1)), count, over)
 
 
-def _add_pseudo_clusters(clusters: Sequence[np.ndarray], bounds: Bounds, over: Cluster, seeds: float) -> MeanInterval:
-    """Add two clusters of one variant each, which have the least and the largest possible value, and take the t
-    interval (Bonett and Price 2012, for clusters). `seeds` is the mean number of units of a variant."""
+def _estimate_design_effect(clusters: Sequence[Sequence[UnitValue]]) -> float:
+    """Return how many variants of a cluster say as much as one that is independent: 1 if they are no more alike than
+    those of other clusters, all of them if they are equal (Kish 1965, from an analysis of variance).
+
+    Where no cluster differs nothing is known of it, and it is 1."""
+    variants = [[fmean(_list_values(units)) for _, units in _sort_variants(cluster)] for cluster in clusters]
+    size = fmean(map(len, variants))
+    between = size * variance([round(fmean(values), 9) for values in variants])
+    spreads = [variance(values) for values in variants if len(values) > 1]
+    within = fmean(spreads) if spreads else 0.0
+    if between <= within:
+        return 1.0
+    return 1 + (size - 1) * (between - within) / (between + (size - 1) * within)
+
+
+def _add_pseudo_clusters(clusters: Sequence[np.ndarray], bounds: Bounds, over: Cluster, units: float) -> MeanInterval:
+    """Add two clusters of so many units, which have the least and the largest possible value, and take the t interval
+    (Bonett and Price 2012, for clusters)."""
     from scipy.stats import t
 
     sums, sizes = _sum_clusters(clusters)
-    sums, sizes = np.append(sums, np.array(bounds) * seeds), np.append(sizes, [seeds, seeds])
+    sums, sizes = np.append(sums, np.array(bounds) * units), np.append(sizes, [units, units])
     middle = sums.sum() / sizes.sum()
     residuals = sums - middle * sizes
     error = float(np.sqrt((residuals**2).sum() * len(sums) / (len(sums) - 1)) / sizes.sum())
@@ -213,7 +231,7 @@ def _estimate_over_variants(types: dict[str, list[UnitValue]], bounds: Bounds) -
         return None
     variants = [variant for cluster in by_type for variant in cluster]
     total = sum(map(len, variants))
-    if count_unlike([float(variant.mean()) for variant in variants], bounds) < FEWEST_UNLIKE:
+    if _count_unlike_within(by_type) < FEWEST_UNLIKE:
         return _add_pseudo_clusters(variants, bounds, "variants", total / len(variants))
 
     parts, freedoms = [], []
@@ -222,13 +240,22 @@ def _estimate_over_variants(types: dict[str, list[UnitValue]], bounds: Bounds) -
         means = [float(variant.mean()) for variant in cluster]
         parts.append(weight**2 * stdev(means) ** 2 / len(means))
         freedoms.append(len(means) - 1)
-    variance = sum(parts)
-    freedom = variance**2 / sum(part**2 / own for part, own in zip(parts, freedoms, strict=True))
+    total_variance = sum(parts)
+    freedom = total_variance**2 / sum(part**2 / own for part, own in zip(parts, freedoms, strict=True))
 
-    mean, error = float(np.concatenate(variants).mean()), float(variance**0.5)
+    mean, error = float(np.concatenate(variants).mean()), float(total_variance**0.5)
     reach = float(t.ppf((1 + LEVEL) / 2, freedom)) * error
     low, high = np.clip([mean - reach, mean + reach], *bounds)
     return MeanInterval(mean, float(low), float(high), error, len(variants), "variants", freedom)
+
+
+def _count_unlike_within(by_type: Sequence[Sequence[np.ndarray]]) -> int:
+    """Return how many variants do not have the commonest value of their task type, from which they would vary."""
+    unlike = 0
+    for variants in by_type:
+        counts = Counter(round(float(variant.mean()), 9) for variant in variants)
+        unlike += len(variants) - max(counts.values())
+    return unlike
 
 
 def compute_standard_error(scores: Sequence[UnitValue]) -> float | None:

@@ -235,13 +235,14 @@ def _build_square_rows(
 ) -> Iterator[Sequence[Any]]:
     """Yield the interaction of a 2x2, and what both memories gain over each where that is no row of its own."""
     (neither, reflections, skills, both) = square.corners
-    compared = {(pair.second, pair.first) for pair in comparisons if pair.pairs == square.pairs}
-    for name, pair, effect, asks in (
-        (f"{both} - {skills} - {reflections} + {neither}", ("", ""), square.interaction, square.reading),
-        (f"{both} - {reflections} (2x2)", (both, reflections), square.over_one, "both over reflections"),
-        (f"{both} - {skills} (2x2)", (both, skills), square.over_other, "both over skills"),
-    ):
-        if pair in compared:
+    compared = {pair.test for pair in comparisons}
+    described = (
+        (f"{both} - {skills} - {reflections} + {neither}", square.reading),
+        (f"{both} - {reflections} (2x2)", "both over reflections"),
+        (f"{both} - {skills} (2x2)", "both over skills"),
+    )
+    for (test, effect), (name, asks) in zip(square.effects.items(), described, strict=True):
+        if test in compared:
             continue
         tests = [sheets.format_p_value(effect.flips.p), sheets.format_p_value(effect.holm)]
         tests += [Cell("")] if with_paper else []
@@ -259,10 +260,12 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
     intervals = [pair.interval for pair in pairs if pair.interval]
     tests = found.tests
     clusters = found.question.over
+    yield from _get_notes(over_types=clusters == "task types", over_variants=clusters == "variants")
+    corrected = f"p corrected for the report's {tests} test{'s' if tests != 1 else ''}"
+    needed = f"; with so many, at least {count_needed_differences(tests)} {clusters} must differ" if tests else ""
     yield (
-        f"p: exact sign flips over sums of {clusters}, two-sided. Holm: p corrected for the report's {tests} "
-        f"test{'s' if tests != 1 else ''}; with so many, at least {count_needed_differences(tests)} {clusters} must "
-        "differ. A winner needs Holm's p of at most 0.05 and an interval without 0."
+        f"p: exact sign flips over sums of {clusters}, two-sided. Holm: {corrected}{needed}. A winner needs Holm's p "
+        "of at most 0.05 and an interval without 0."
     )
     for program, square in found.squares.items():
         (reading,) = _get_notes(**{square.reading.replace(" ", "_"): True})
@@ -275,7 +278,6 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
     yield from _get_notes(
         excluded=any(pair.excluded for pair in pairs),
         one_task=any(interval.over != clusters for interval in intervals),
-        over_variants=clusters == "variants",
     )
     for pair in pairs:
         if pair.unlike:

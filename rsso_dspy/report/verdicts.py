@@ -34,6 +34,7 @@ class Evidence:
     p: float | None  # of the flips, corrected for the tests of the report
     tests: int  # number of these
     unplayed: int = 0  # units of one of the arms that are not played, or that errored
+    missing_shards: Sequence[str] = ()  # parts of the run that are not here, whose units are unknown
     doses: Sequence[Dose] = ()
     over: Cluster = "task types"  # the question: about other task types, or about other variants of these
 
@@ -96,6 +97,8 @@ def _find_hindrance(evidence: Evidence) -> str:
     if evidence.unplayed:
         units = "1 unit is" if evidence.unplayed == 1 else f"{evidence.unplayed:,} units are"
         return f"{units} not played, or ended in an error"
+    if shards := evidence.missing_shards:
+        return f"without shard{'s' * (len(shards) > 1)} {', '.join(shards)} of the run"
     if evidence.interval is None:
         return "a task type of one variant does not show how much others would differ"
     if evidence.interval.over != evidence.over:

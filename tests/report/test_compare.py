@@ -11,6 +11,7 @@ from rsso_dspy.report.compare import (
     FACTORIAL_METHODS,
     OVER_RETRIES,
     USUAL,
+    Question,
     compare_all,
     compare_arms,
     compute_factorial,
@@ -126,6 +127,26 @@ def test_what_a_square_asks_of_two_arms_that_are_compared_is_one_test():
     assert found.tests == 6
 
 
+def test_the_same_test_asked_in_the_other_direction_counts_once():
+    """Three comparisons with rsso, and the interaction; the square's other two are among the three, turned round."""
+    units = [unit for units in corners(20, 40, 30, 70).values() for unit in units]
+    found = analyze(units, question=Question(against="rsso"))
+    assert found.tests == 4
+    (sheet,) = (sheet for sheet in build_tables(found) if sheet.name == "differences")
+    assert [row[0].text for row in sheet.rows][3:] == ["rsso - sso - reflexion-sso + react-sso"]
+
+
+def test_a_square_over_fewer_units_than_a_comparison_has_a_test_of_its_own():
+    arms = corners(20, 40, 30, 70)
+    arms["reflexion-sso"] = arms["reflexion-sso"][::2]
+    found = compare_all(arms)
+    (square,) = found.squares.values()
+    (pair,) = (pair for pair in found.comparisons if pair.name == "rsso - sso")
+    assert (pair.pairs, square.pairs, found.tests) == (20, 10, 7)
+    for effect in (square.over_one, square.over_other, square.interaction):
+        assert effect.holm >= effect.flips.p
+
+
 @pytest.mark.parametrize(
     ("protocol", "shown"),
     [("adapt/4 trials=3", True), ("release/2 layout=conversation", True), ("sso-adapt/3", False),
@@ -227,6 +248,24 @@ def replace_second(theirs, unit, score):
 
 ALIKE = [[[100]], [[100]], [[30], [100]], [[30], [30]], [[30], [30]], [[30], [30]]]
 """Scores of six units; all but two fail the first trial, and three of these the second."""
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_first_trials_of_which_only_success_is_known_make_no_stratum(known):
+    units = [record(name, task, 0, [[0], [0]], allowed=2) for name in ("react", "reflexion") for task in TASKS]
+    if not known:
+        units = [replace(unit, trials=tuple(map(forget_steps, unit.trials))) for unit in units]
+    found = compare_arms("react", units[: len(TASKS)], "reflexion", units[len(TASKS) :])
+    assert [gain.stratum for gain in found.gains] == ["failed the shared first trial"] * known + ["paper's plateau"]
+
+
+def forget_steps(result):
+    return replace(result, trajectory=replace(result.trajectory, steps=()))
+
+
+def test_arms_without_a_common_unit_have_no_strata():
+    ours, theirs = record("react", "boil", 0, [[10], [20]]), record("reflexion", "boil", 1, [[10], [20]])
+    assert compare_arms("react", [ours], "reflexion", [theirs]).gains == ()
 
 
 def test_first_trials_that_differ_make_no_stratum():

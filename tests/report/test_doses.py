@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from rsso_dspy.regions import TEMPLATES
 from rsso_dspy.report.compare import compare_arms
 from rsso_dspy.report.doses import Dose, ShownText, describe_doses, is_untested, list_shown_texts, measure_doses
 from tests.records import record
@@ -49,6 +50,15 @@ def test_of_a_memory_that_stands_in_first_trials_all_trials_count():
     (dose,) = measure_doses(react, guided, trials=2)
     assert (dose.memory, dose.trials, dose.possible_trials, dose.are_later) == ("constitution", 8, 8, False)
     assert dose.items == 1.5
+
+
+def test_a_method_that_is_unknown_here_has_the_dose_of_what_stood_in_its_prompts():
+    """As of a run of `add_method`, which another process reports."""
+    hints = [{TEMPLATES: "Act."}, {"hints:H1": "- Doors open towards you."}]
+    react = play("react", [0], [0])
+    added = [recall(unit, trial=1, items=("H1",)) for unit in play("added-elsewhere", [0], [0], shown=hints)]
+    assert describe_doses(measure_doses(react, added, trials=2)) == "hints shown in 4 of 4 later trials"
+    assert measure_doses(react, play("added-elsewhere", [0], [0]), trials=2) == (), "nothing is known of its memory"
 
 
 def test_arms_with_other_memories_each_have_a_dose():

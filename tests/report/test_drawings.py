@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.report.analysis import analyze
+from rsso_dspy.report.analysis import RunRecords, analyze
 from rsso_dspy.report.compare import FACTORIAL_METHODS, Question, compare_all
 from rsso_dspy.report.drawings import DESIGNED, Drawings, Point, build_drawings
 from rsso_dspy.report.metrics import group_by_arm
@@ -107,6 +107,42 @@ def test_a_difference_without_an_interval_says_so():
     assert (row.second, row.first, row.asks) == ("reflexion", "react", "memory over none")
     assert (row.units, row.difference, row.text) == (1, 20, "+20.00 (no interval)")
     assert (row.low, row.high, row.verdict) == (None, None, "not tested"), "one unit tests no memory"
+
+
+@pytest.mark.parametrize(
+    ("tested", "untested", "reasons"),
+    [(True, False, "one variant does not show how much others would differ"),
+     (False, True, "the memory was not tested"),
+     (True, True, "one variant does not show how much others would differ, or the memory was not tested")],
+)  # fmt: skip
+def test_a_ring_says_why_it_has_no_interval(tested, untested, reasons):
+    scaffolds = [record(arm, "boil", 1, [[score]]) for arm, score in (("react", 10), ("react-sso", 30))]
+    memories = [record(arm, "boil", 1, [[20]], shown={}) for arm in ("react", "reflexion")]
+    units = scaffolds * tested + memories[tested:] * untested
+    assert draw(units).forests[DESIGNED].notes[0] == f"A ring has no interval: {reasons}."
+
+
+def test_no_verdict_of_a_page_is_decided_while_a_shard_is_not_here():
+    units = [record(arm, f"type {n}", 1, [[score + n]]) for arm, score in (("sso", 0), ("rsso", 50)) for n in range(8)]
+    for shards, verdict in (((), "better"), (("2/2",), "undecided")):
+        found = analyze(RunRecords(units, missing_shards=shards))
+        forests = build_drawings(found, units).forests
+        assert [forests[name].rows[0].verdict for name in (DESIGNED, "sso")] == [verdict, verdict]
+
+
+def test_bars_over_variants_are_said_to_be_those_of_these_task_types():
+    units = [
+        record(arm, task, index, [[score * index]])
+        for arm, score in (("sso", 1), ("rsso", 5))
+        for task in ("boil", "freeze")
+        for index in range(1, 9)
+    ]
+    found = analyze(units, question=Question(over="variants"))
+    over = "Bars: 95% intervals, over variants of these task types, which say nothing about other tasks."
+    assert build_drawings(found, units).forests[DESIGNED].notes[0] == over
+    (sheet,) = (sheet for sheet in build_tables(found) if sheet.name == "differences")
+    assert not any("are over task types" in note for note in sheet.notes)
+    assert any("on other variants of these task types" in note for note in sheet.notes)
 
 
 # Columns that say the same.

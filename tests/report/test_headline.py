@@ -136,6 +136,12 @@ def test_nothing_is_decided_while_units_are_missing(case, arm_of_missing):
     assert "Undecided" not in other, "units of a third arm are not missing here"
 
 
+def test_nothing_is_decided_while_a_shard_is_not_here():
+    text = write_headline(analyze(RunRecords(CASES["better"][0], missing_shards=("2/4", "3/4"))))
+    assert "Undecided on other task types: sso - react-sso +50.88 points" in text
+    assert "without shards 2/4, 3/4 of the run)" in text
+
+
 def test_nothing_is_decided_while_a_unit_has_an_error():
     text = write_headline(analyze(arm(R, LOW) + arm(S, [*HIGH[:7], None])))
     assert "Undecided on other task types: sso - react-sso" in text

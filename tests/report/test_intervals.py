@@ -71,6 +71,19 @@ def test_fifty_six_units_that_do_not_differ_leave_five_points_open():
     assert found.high == pytest.approx(2.1604 * (20_000 * 16 / 15) ** 0.5 / 58, abs=1e-3)
 
 
+def test_variants_that_are_alike_assume_types_that_are_alike():
+    """One of fourteen types is 50 points up on all four variants, so each assumed type has four units as well:
+    sum 200, mean 200 / 64, error sqrt(16 / 15 * the squared residuals) / 64, t(13) = 2.1604."""
+    found = estimate({f"type-{number}": [50.0 * (number == 0)] * 4 for number in range(14)})
+    middle = 200 / 64
+    squares = (200 - 4 * middle) ** 2 + 13 * (4 * middle) ** 2 + (400 - 4 * middle) ** 2 + (400 + 4 * middle) ** 2
+    assert found.high == pytest.approx(middle + 2.1604 * (squares * 16 / 15) ** 0.5 / 64, abs=1e-3)
+    assert found.low == pytest.approx(middle - 2.1604 * (squares * 16 / 15) ** 0.5 / 64, abs=1e-3)
+
+    scattered = estimate({f"type-{number}": [50.0 * (number == 0), 0.0, 0.0, 0.0] for number in range(14)})
+    assert scattered.high - scattered.low < 12, "variants of a type are no more alike than others: one unit each"
+
+
 def test_six_of_six_solved_do_not_say_that_all_are():
     """Scores of 100 on six task types, and one of 0 and one of 100: mean 87.5, error 12.5, t(5) = 2.5706."""
     found = estimate_mean(list_values({f"type-{number}": [100.0] for number in range(6)}))
@@ -117,6 +130,15 @@ def test_over_variants_the_variance_is_that_within_task_types():
 
 def test_over_variants_a_task_type_of_one_variant_says_nothing():
     assert estimate({"boil": [1.0, 2.0], "freeze": [3.0]}, over="variants") is None
+
+
+def test_over_variants_equal_variants_of_each_task_type_have_an_interval_with_a_width():
+    """Types 20, 40 and 60 points up, two variants each: with the assumed ones eight, whose mean is 30."""
+    found = estimate({"boil": [20.0, 20.0], "freeze": [40.0, 40.0], "melt": [60.0, 60.0]}, over="variants")
+    assert found.mean == 40
+    assert (found.low + found.high) / 2 == pytest.approx(240 / 8)
+    squares = 4 * 10**2 + 2 * 30**2 + 70**2 + 130**2
+    assert found.error == pytest.approx((squares * 8 / 7) ** 0.5 / 8)
 
 
 @pytest.mark.parametrize("tasks", [8, 18])
