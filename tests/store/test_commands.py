@@ -77,7 +77,7 @@ def test_parts_are_read_as_one_run_that_knows_what_is_missing(tmp_path):
         save(store, each)
     played = collect_played(PooledRuns([first, second]))
     assert [(unit.variant.index, unit.has_errors) for unit in played.records] == [(22, False), (21, True), (27, False)]
-    assert (played.missing, played.missing_shards) == (1, ["3/3"])
+    assert (played.missing, played.missing_shards) == ({"sso": 1}, ["3/3"])
     first.open(IDENTITY, {"sso": "1"}, "3/3")
     assert first.read_file()["shards"] == ["1/3", "3/3"]
     first.open(IDENTITY, {"sso": "1"})
