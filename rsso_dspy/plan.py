@@ -17,12 +17,13 @@ from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory.constitution import ConstitutionSettings, require_examples
 from rsso_dspy.memory.formats import format_examples
 from rsso_dspy.memory.reflections import ASKING_MORE, ReflectionSettings
-from rsso_dspy.power import FEWEST_TASK_TYPES, UNIT_SPREAD, forecast_detectable_difference
+from rsso_dspy.power import UNIT_SPREAD, forecast_detectable_difference
 from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, format_tokens, sum_amounts
 from rsso_dspy.programs.methods import Method, get_method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import NamedProtocol, make_reflection_settings, names_own_examples, resolve_protocol
 from rsso_dspy.records import ZERO_SHOT, Usage, Variant
+from rsso_dspy.sign_flips import count_needed_differences
 from rsso_dspy.store.commands import Shard
 from rsso_dspy.store.run_folder import Arm, Job, Training, Unit
 
@@ -384,9 +385,10 @@ def describe_detectable(plan: Plan) -> str:
     if len(arms) < 2:
         return ""
     task_types = len({unit.variant.task for unit in plan.units})
-    if task_types < FEWEST_TASK_TYPES:
+    needed = count_needed_differences()
+    if task_types < needed:
         return (
-            f"{task_types} of the {FEWEST_TASK_TYPES} task types or more that it takes to tell a difference on other "
+            f"{task_types} of the {needed} task types or more that it takes to tell a difference on other "
             "task types from chance: add tasks"
         )
     points = forecast_detectable_difference(task_types, len(plan.units) // len(arms))

@@ -7,7 +7,6 @@ LEVEL, POWER = 0.95, 0.80
 UNIT_SPREAD = 50.0
 """Assumed standard deviation, in points, of the difference between two arms on one unit: equal arms of a small model at
 a temperature differed by 47 to 57."""
-FEWEST_TASK_TYPES = 6  # with fewer, no exact sign test over task types is significant at the 5% level
 MOST_NONCENTRALITY = 60.0  # up to which a solution is looked for: enough for two clusters
 
 

@@ -22,7 +22,7 @@ from rsso_dspy.report.intervals import (
 )
 from rsso_dspy.report.metrics import UnitKey, get_best_accumulator
 from rsso_dspy.report.statistics import FlipTest
-from rsso_dspy.report.verdicts import MARGIN, Evidence, Reading, Verdict, judge, read_factorial
+from rsso_dspy.report.verdicts import MARGIN, Evidence, Reading, Verdict, judge_difference, read_factorial
 
 FACTORIAL_METHODS = ("react-sso", "reflexion-sso", "sso", "rsso")  # neither memory, reflections, skills, both
 PAPER_METHODS = ("react", "reflexion", "sso", "rsso")  # the four arms of rSSO (Table 1)
@@ -53,7 +53,7 @@ USUAL = Question()
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class FamilyTest:
     """What is tested. What a 2x2 asks of two arms on the units and trials that they are compared by anyhow is the same
     test, in whichever direction it is asked."""
 
@@ -102,8 +102,8 @@ class Comparison:
         return f"{self.second} - {self.first}"
 
     @property
-    def test(self) -> Test:
-        return Test(frozenset((self.first, self.second)), self.pairs, self.trials)
+    def family_test(self) -> FamilyTest:
+        return FamilyTest(frozenset((self.first, self.second)), self.pairs, self.trials)
 
     @property
     def has_winner(self) -> bool:
@@ -134,10 +134,10 @@ class Factorial2x2:
     reading: Reading = "undecided"
 
     @property
-    def effects(self) -> dict[Test, Effect]:
+    def effects(self) -> dict[FamilyTest, Effect]:
         _, one, other, both = self.corners
         effects = ((self.corners, self.interaction), ((one, both), self.over_one), ((other, both), self.over_other))
-        return {Test(frozenset(arms), self.pairs, self.trials): effect for arms, effect in effects}
+        return {FamilyTest(frozenset(arms), self.pairs, self.trials): effect for arms, effect in effects}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def compare_all(
     corrected = _correct_family(pairs, squares)
     tests = sum(p is not None for p in corrected.values())
 
-    def collect(tested: Comparison | Effect, units: Comparison | Factorial2x2) -> Evidence:
+    def collect_evidence(tested: Comparison | Effect, units: Comparison | Factorial2x2) -> Evidence:
         return Evidence(
             pairs=units.pairs,
             interval=tested.interval,
@@ -178,8 +178,8 @@ def compare_all(
         )
 
     comparisons = []
-    for pair in (replace(pair, holm=corrected[pair.test]) for pair in pairs):
-        comparisons.append(replace(pair, verdict=judge(collect(pair, pair), question.margin)))
+    for pair in (replace(pair, holm=corrected[pair.family_test]) for pair in pairs):
+        comparisons.append(replace(pair, verdict=judge_difference(collect_evidence(pair, pair), question.margin)))
 
     read = {}
     for program, square in squares.items():
@@ -187,7 +187,10 @@ def compare_all(
             replace(effect, holm=corrected[test]) for test, effect in square.effects.items()
         )
         reading = read_factorial(
-            collect(interaction, square), collect(over_one, square), collect(over_other, square), question.margin
+            collect_evidence(interaction, square),
+            collect_evidence(over_one, square),
+            collect_evidence(over_other, square),
+            question.margin,
         )
         if interaction.is_untested:
             reading = "not tested"
@@ -197,9 +200,9 @@ def compare_all(
     return Compared(tuple(comparisons), read, tests)
 
 
-def _correct_family(pairs: Sequence[Comparison], squares: Mapping[str, Factorial2x2]) -> dict[Test, float | None]:
+def _correct_family(pairs: Sequence[Comparison], squares: Mapping[str, Factorial2x2]) -> dict[FamilyTest, float | None]:
     """Return the p of every test of the report, corrected for their number (Holm)."""
-    tests = {pair.test: pair.flips.p for pair in pairs}
+    tests = {pair.family_test: pair.flips.p for pair in pairs}
     for square in squares.values():
         for test, effect in square.effects.items():
             tests.setdefault(test, effect.flips.p)
@@ -346,7 +349,7 @@ def compute_factorial(
         for without, having in ((neither, one), (neither, other), (one, both), (other, both))
     ]
 
-    def estimate(signs: tuple[int, ...], untested: bool) -> Effect:
+    def estimate_effect(signs: tuple[int, ...], untested: bool) -> Effect:
         """Estimate the sum of the corners with these signs, whose largest possible value follows from the signs."""
         sums = {key: float(sum(map(mul, signs, points))) for key, points in scores.items()}
         most = signs.count(1) * MOST_POINTS
@@ -361,9 +364,9 @@ def compute_factorial(
         unplayed=count_unplayed({units[0].arm: units for units in records.values()}, missing or {}),
         corners=tuple(units[0].arm for units in records.values()),
         means=tuple(fmean(points) for points in zip(*scores.values(), strict=True)),
-        interaction=estimate((1, -1, -1, 1), any(has_untested)),
-        over_one=estimate((0, -1, 0, 1), has_untested[2]),
-        over_other=estimate((0, 0, -1, 1), has_untested[3]),
+        interaction=estimate_effect((1, -1, -1, 1), any(has_untested)),
+        over_one=estimate_effect((0, -1, 0, 1), has_untested[2]),
+        over_other=estimate_effect((0, 0, -1, 1), has_untested[3]),
     )
 
 

@@ -109,9 +109,9 @@ def estimate_interval(
     least and the largest possible value of a unit.
 
     Over task types whole types are drawn (`_bootstrap`); over variants, each of its own task type, which stay as they
-    are (`_stratify`). Where fewer than `FEWEST_UNLIKE` clusters are unlike, both would be too narrow, or have no width
-    at all, and two more clusters are assumed (`_add_pseudo_clusters`): over variants, where fewer are unlike the others
-    of their type. Equal differences give an equal interval.
+    are (`_estimate_over_variants`). Where fewer than `FEWEST_UNLIKE` clusters are unlike, both would be too narrow, or
+    have no width at all, and two more clusters are assumed (`_add_pseudo_clusters`): over variants, where fewer are
+    unlike the others of their type. Equal differences give an equal interval.
     """
     given = list(values)
     types = _group_by_type(given)

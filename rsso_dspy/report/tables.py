@@ -235,7 +235,7 @@ def _build_square_rows(
 ) -> Iterator[Sequence[Any]]:
     """Yield the interaction of a 2x2, and what both memories gain over each where that is no row of its own."""
     (neither, reflections, skills, both) = square.corners
-    compared = {pair.test for pair in comparisons}
+    compared = {pair.family_test for pair in comparisons}
     described = (
         (f"{both} - {skills} - {reflections} + {neither}", square.reading),
         (f"{both} - {reflections} (2x2)", "both over reflections"),
@@ -480,8 +480,7 @@ def _describe_comparisons(found: Analysis) -> list[str]:
     if not pairs:
         return ["No two arms share a finished unit, so nothing is compared."] if len(found.arms) > 1 else []
     pairs.sort(key=lambda pair: (not pair.has_winner, pair is not found.main_result))
-    winners = sum(pair.has_winner for pair in pairs)
-    told = pairs[: max(MOST, winners + 1)] if winners < MOST else pairs[:MOST]
+    told = pairs[:MOST]
     sentences = [_describe_winner(pair) for pair in told if pair.has_winner]
     open_ = group_values((_name_verdict(pair), _describe_pair(pair)) for pair in told if not pair.has_winner)
     sentences += [f"{words}: {', '.join(alike)}." for words, alike in open_.items()]

@@ -1,6 +1,7 @@
 """What a comparison says, in one word with its reasons: tables, headline, page and exports take it from here.
 
-    judge(Evidence(pairs=56, interval=interval, flips=flips, p=0.012, tests=4), margin=10)   # Verdict("better", ...)
+    evidence = Evidence(pairs=56, interval=interval, flips=flips, p=0.012, tests=4)
+    judge_difference(evidence, margin=10)               # Verdict("better", ...)
 
 A winner needs both an exact test, corrected for all tests of the report, and an interval without 0: the interval alone
 calls up to 12% of equal arms different where task types are few.
@@ -72,7 +73,7 @@ def describe_equivalence(margin: float) -> str:
     return f"no difference of {margin:g} points or more"
 
 
-def judge(evidence: Evidence, margin: float = MARGIN) -> Verdict:
+def judge_difference(evidence: Evidence, margin: float = MARGIN) -> Verdict:
     """Return the verdict. `margin` is in points."""
     if is_untested(evidence.doses):
         shown = ", ".join(f"{dose.memory} in {dose.units}" for dose in evidence.doses)

@@ -5,7 +5,7 @@ import pytest
 from rsso_dspy.report.doses import Dose
 from rsso_dspy.report.intervals import MeanInterval
 from rsso_dspy.report.statistics import FlipTest
-from rsso_dspy.report.verdicts import Evidence, judge, read_factorial
+from rsso_dspy.report.verdicts import Evidence, judge_difference, read_factorial
 
 
 def weigh(low, high, p=0.5, tests=1, unlike=14, clusters=14, **options):
@@ -36,16 +36,16 @@ VERDICTS = [
 
 @pytest.mark.parametrize(("evidence", "word", "reason"), VERDICTS)
 def test_the_word_follows_from_test_and_interval_together(evidence, word, reason):
-    found = judge(evidence)
+    found = judge_difference(evidence)
     assert str(found) == word
     assert reason in "; ".join(found.reasons)
     assert found.has_winner == (word in ("better", "worse"))
 
 
 def test_the_margin_is_the_users():
-    assert judge(weigh(-4, 4)).word == "no difference"
-    assert judge(weigh(-4, 4), margin=3).word == "undecided"
-    assert str(judge(weigh(-4, 4), margin=4.5)) == "no difference of 4.5 points or more"
+    assert judge_difference(weigh(-4, 4)).word == "no difference"
+    assert judge_difference(weigh(-4, 4), margin=3).word == "undecided"
+    assert str(judge_difference(weigh(-4, 4), margin=4.5)) == "no difference of 4.5 points or more"
 
 
 def test_both_together_are_redundant_only_where_they_lose_no_margin():
