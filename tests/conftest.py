@@ -1,7 +1,9 @@
 """Fixtures that many tests share. Simulators are dear to start, so those that a test does not break live as long as the
 session; a test must not rely on what was played in them before, which is one of the things the tests assert."""
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -9,6 +11,7 @@ import pytest
 
 from rsso_dspy.environments.scienceworld import ScienceWorld, tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
+from rsso_dspy.records import State, Variant
 from tests.kept_simulators import KeptJvm, close_kept, keep_simulators
 
 LONGEST_FIRST = (
@@ -89,10 +92,22 @@ def fresh_simulators() -> Iterator[None]:
 
 
 class SharedWorld(ScienceWorld):
-    """One that no test's pool can close, at its end or in a thread that outlives it."""
+    """One that no test's pool can close, at its end or in a thread that outlives it.
+
+    A simulator that died, of memory that ran out or of a test that was interrupted inside of a call, would be an error
+    of every test that follows. So a variant that begins in a dead one begins in a new one, and the log says why."""
 
     def close(self) -> None:
         pass
+
+    def reset(self, variant: Variant) -> State:
+        if self._jvm is not None and not self._jvm.alive:
+            reason = self._jvm._why_dead or "its process ended"
+            test = os.environ.get("PYTEST_CURRENT_TEST")
+            print(f"the shared simulator is replaced before {test}: {reason}", file=sys.__stderr__)
+            self._jvm.close()
+            self._jvm = None
+        return super().reset(variant)
 
 
 @pytest.fixture(scope="session")
