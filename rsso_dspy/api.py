@@ -6,9 +6,9 @@ result.report(), result.to_pandas()
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,16 @@ from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.records import ZERO_SHOT, RoleUsage
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
 from rsso_dspy.report.export import COLUMNS, RowKind, build_rows
+from rsso_dspy.report.metrics import group_by_arm
+from rsso_dspy.report.rounds import RoundsSoFar, judge_so_far
 from rsso_dspy.report.sheets import print_parts
 from rsso_dspy.report.tables import render_analysis, write_headline
+from rsso_dspy.rounds import Announcement, parse_announcement
 from rsso_dspy.runs import plan_run
 from rsso_dspy.sessions import session
 from rsso_dspy.store.commands import RunSpec, list_missing_shards, load_stored_prices
 from rsso_dspy.store.pooled_runs import PooledRuns
-from rsso_dspy.store.run_folder import Store
+from rsso_dspy.store.run_folder import RUN_FILE, Store
 from rsso_dspy.store.unit_log import JobRecord
 
 
@@ -105,6 +108,9 @@ def run(
     seed: int | None = None,
     skills: Path | str | None = None,
     constitution: Path | str | None = None,
+    rounds: int | None = None,
+    margin: float | None = None,
+    until_decided: bool = False,
     out: Path | str = "runs/run",
     jobs: int = 1,
     max_cost: float | None = None,
@@ -138,6 +144,9 @@ def run(
         out=Path(out),
         skills=None if skills is None else Path(skills),
         constitution=None if constitution is None else Path(constitution),
+        rounds=rounds,
+        margin=margin,
+        until_decided=until_decided,
     )
     data = (config or load_config(overrides=settings)).model_dump()
     data |= {key: value for key, value in (("benchmark", benchmark), ("seed", seed)) if value is not None}
@@ -150,7 +159,7 @@ def run(
         events = EventStream()
         with tqdm(total=len(planned.left), desc=str(out), unit="unit", disable=not progress) as bar:
             events.subscribe(UnitFinished, lambda _: bar.update())
-            planned.execute(live, jobs, purse, events)
+            planned.execute(live, jobs, purse, events, is_decided=partial(is_decided, planned.store.folder))
         return RunResult(planned.store.folder, live.config)
 
 
@@ -192,7 +201,10 @@ def collect_played(pool: PooledRuns) -> RunRecords:
         if identity.get("config", {}).get("shared_answers"):
             answers = ("shared with the first arm where requests were equal, and counted for each arm",)
         models |= {pool.label_arm(store, arm): get_role_models(identity) for arm in arms}
+    announced = _read_announcement(pool)
     records = list(pool.units())
+    if announced is not None:
+        wanted = _select_begun(wanted, announced, [*records, *pool.load_begun()])
     there = {(record.arm, f"{record.key}/s{record.seed}") for record in records}
     return RunRecords(
         records,
@@ -207,7 +219,41 @@ def collect_played(pool: PooledRuns) -> RunRecords:
         answers,
         set_aside=set_aside,
         unreadable_lines=unreadable,
+        announced=announced,
     )
+
+
+def _read_announcement(pool: PooledRuns) -> Announcement | None:
+    """Return the rounds of a run. Raises `UsageError` for one among several folders, since its rounds are judged
+    alone."""
+    announced = [(store, store.read_file().get("rounds")) for store in pool.stores]
+    if len(pool.stores) > 1 and (in_rounds := [str(store.folder) for store, data in announced if data]):
+        raise UsageError(f"{', '.join(in_rounds)} was played in rounds, which are judged alone: report it by itself")
+    store, data = announced[0]
+    return parse_announcement(data, str(store.folder / RUN_FILE)) if data else None
+
+
+def _select_begun(
+    planned: Collection[tuple[str, str]], announced: Announcement, played: Iterable[JobRecord]
+) -> set[tuple[str, str]]:
+    """Return those of the planned units, given as arm and unit, whose round has begun: others are not missing."""
+    round_of = announced.round_of
+    begun = max((round_of.get(record.key, 0) for record in played), default=0)
+    return {(arm, unit) for arm, unit in planned if round_of.get(unit.rpartition("/")[0], 0) <= begun}
+
+
+def judge_run(folder: Path) -> RoundsSoFar | None:
+    """Judge the complete rounds of a run; None before the first unit."""
+    played = collect_played(PooledRuns([Store(folder, read_only=True)]))
+    assert played.announced is not None
+    arms = group_by_arm(played.records)
+    return judge_so_far(arms, played.announced) if arms else None
+
+
+def is_decided(folder: Path) -> bool:
+    """Whether a run in rounds has a verdict on every pair that it announced."""
+    judged = judge_run(folder)
+    return judged is not None and judged.is_decided
 
 
 def get_role_models(identity: Mapping[str, Any]) -> dict[str, str]:

@@ -402,6 +402,17 @@ class RunOutcome:
     errored: list[JobRecord] = field(default_factory=list)
     untrained: list[Unit] = field(default_factory=list)  # not played: what they start from errored
 
+    def add(self, other: "RunOutcome") -> None:
+        """Add what was played after this."""
+        self.played += other.played
+        self.errored += other.errored
+        self.untrained += other.untrained
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether units have no score that could have one."""
+        return len(self.errored) > len(self.skipped) or bool(self.untrained)
+
     @property
     def skipped(self) -> list[JobRecord]:
         """Errored records whose variant the environment refuses, as it will again: not a simulator that died."""

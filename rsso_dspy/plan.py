@@ -17,12 +17,13 @@ from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory.constitution import ConstitutionSettings, require_examples
 from rsso_dspy.memory.formats import format_examples
 from rsso_dspy.memory.reflections import ASKING_MORE, ReflectionSettings
-from rsso_dspy.power import UNIT_SPREAD, forecast_detectable_difference
+from rsso_dspy.power import MARGIN, UNIT_SPREAD, forecast_detectable_difference
 from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, format_tokens, sum_amounts
 from rsso_dspy.programs.methods import Method, get_method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import NamedProtocol, make_reflection_settings, names_own_examples, resolve_protocol
 from rsso_dspy.records import ZERO_SHOT, Usage, Variant
+from rsso_dspy.rounds import Announcement, announce_rounds
 from rsso_dspy.sign_flips import count_needed_differences
 from rsso_dspy.store.commands import Shard
 from rsso_dspy.store.run_folder import Arm, Job, Training, Unit
@@ -42,6 +43,7 @@ class Plan:
     alone: bool = False  # whether a single trial can make skills
     reflections: ReflectionSettings = field(default_factory=ReflectionSettings)  # settings of the reflection memory
     shares_answers: bool = False  # whether arms take answers from the first arm of their variant
+    announced: Announcement | None = None  # rounds, in whose order the units are played
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -72,6 +74,12 @@ class Plan:
         first = self._first_units.get((unit.variant, unit.seed)) if self.shares_answers else None
         return None if first == unit or unit.place else first
 
+    def select_round(self, number: int) -> "Plan":
+        """Return the plan of one round."""
+        assert self.announced is not None
+        keys = set(self.announced.variants[number - 1])
+        return replace(self, units=tuple(unit for unit in self.units if unit.variant.key in keys))
+
     def get_rules(self, unit: Unit) -> TrialRules:
         if not unit.place:
             return self.rules
@@ -92,6 +100,15 @@ def make_plan(protocol: str, rules: TrialRules, arms: Sequence[Arm], budgets: di
     """Plan every arm on every variant with one seed. `budgets` maps the variants, in order, to their steps."""
     units = [Unit(arm, variant, seed, budget) for variant, budget in budgets.items() for arm in arms]
     return Plan(protocol, rules, tuple(units))
+
+
+def arrange_rounds(plan: Plan, rounds: int, margin: float) -> Plan:
+    """Put the units into rounds, each a variant of every task type. Raises `UsageError` where that is impossible."""
+    announced = announce_rounds(plan.units, rounds, plan.protocol, margin)
+    round_of = announced.round_of
+    units = [unit for unit in plan.units if unit.variant.key in round_of]
+    units.sort(key=lambda unit: round_of[unit.variant.key])
+    return replace(plan, units=tuple(units), announced=announced)
 
 
 def arrange_streams(plan: Plan) -> Plan:
@@ -115,8 +132,11 @@ def plan_held_out(
     per_task: int | None = None,
     programs: Sequence[str] = (ZERO_SHOT,),
     say: Callable[[str], None] = lambda _: None,
+    rounds: int | None = None,
+    margin: float = MARGIN,
 ) -> Plan:
-    """Plan a held-out run: each method with every program on the selected variants, under the configured protocol."""
+    """Plan a held-out run: each method with every program on the selected variants, under the configured protocol; in
+    rounds, if a number of these is given, which answer for gains of `margin` points."""
     if not methods:
         raise UsageError("no method is named, so nothing would be played; name at least one, such as rsso")
     protocol = resolve_protocol(config)
@@ -144,12 +164,14 @@ def plan_held_out(
         reflections=reflections,
         shares_answers=config.shared_answers,
     )
+    if rounds is not None:
+        plan = arrange_rounds(plan, rounds, margin)
     if config.protocol.setting != "transfer":
         return arrange_streams(plan)
-    rounds, trainings = config.protocol.train_trials, []
+    times, trainings = config.protocol.train_trials, []
     for task in dict.fromkeys(variant.task for variant in chosen):
         steps = _draw_episodes(task, config, protocol, say)
-        once = (*steps,) * rounds, (*steps.values(),) * rounds
+        once = (*steps,) * times, (*steps.values(),) * times
         trainings += [Training(arm, task, config.seed, *once) for arm in arms if arm.method.written]
     return replace(plan, trainings=tuple(trainings))
 

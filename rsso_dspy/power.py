@@ -4,6 +4,7 @@ compute_detectable_difference(error=5.0, freedom=13)       # 15.1 points
 """
 
 LEVEL, POWER = 0.95, 0.80
+MARGIN = 10.0  # points from which a difference matters, unless the user says another number
 UNIT_SPREAD = 50.0
 """Assumed standard deviation, in points, of the difference between two arms on one unit: equal arms of a small model at
 a temperature differed by 47 to 57."""

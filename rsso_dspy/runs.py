@@ -42,13 +42,15 @@ from rsso_dspy.memory_files import (
     merge_memories,
 )
 from rsso_dspy.plan import Plan, plan_held_out, select_shard
+from rsso_dspy.power import MARGIN
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import load_memory
 from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
+from rsso_dspy.rounds import Announcement, dump_announcement, parse_announcement
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.commands import RunSpec, add_command, describe_command
 from rsso_dspy.store.guards import Programs, check_held_out, check_programs, check_readers
-from rsso_dspy.store.run_folder import Arm, Job, Store, Unit, find_logs, flatten_keys
+from rsso_dspy.store.run_folder import RUN_FILE, Arm, Job, Store, Unit, find_logs, flatten_keys
 from rsso_dspy.store.unit_log import UnitLog
 
 Engine = Literal["threads", "ray"]  # threads of this process, or a Ray cluster
@@ -81,8 +83,11 @@ class Run:
         purse: SpendLimit | None = None,
         events: EventStream | None = None,
         engine: Engine = "threads",
+        is_decided: Callable[[], bool] = lambda: False,
     ) -> RunOutcome:
-        """Play the pending work, reporting to `events`. Raises `LimitReached` at a spend limit."""
+        """Play the pending work, reporting to `events`. Raises `LimitReached` at a spend limit.
+
+        A run of rounds with `until_decided` asks `is_decided` before each round, and ends once it is."""
         open_engine = get_engine(engine)
         live.check_models(self.programs.values())
         purse = purse or self.make_spend_limit()
@@ -95,6 +100,8 @@ class Run:
                 self.store.write_file({**self.store.read_file(), "identity": self.identity})
             self.store.assume_logs({})
             told = add_command(self.store, *describe_command(self.config, self.spec))
+            if self.plan.announced is not None:
+                told["rounds"] = dump_announcement(self.plan.announced)
             self.store.open(self.identity, arms, str(self.spec.shard or ""), planned, **told)
             void_downstream_units(self.plan, self.store)
             left = list_pending_jobs(self.plan, self.store)  # another process may have finished some
@@ -107,12 +114,28 @@ class Run:
             try:
                 if left and purse.exceeded_limit:
                     raise Stopped
-                return Executor(player, open_engine).run(self.plan, left, jobs)
+                executor = Executor(player, open_engine)
+                if self.plan.announced is None or not self.spec.until_decided:
+                    return executor.run(self.plan, left, jobs)
+                return self._play_until_decided(executor, self.plan.announced.rounds, jobs, is_decided)
             except Stopped:
                 raise LimitReached(
                     f"stopped: {purse.exceeded_limit}. Finished trials are kept; repeat the command with a higher "
                     "limit, or none, to resume."
                 ) from None
+
+    def _play_until_decided(
+        self, executor: Executor, rounds: int, jobs: int, is_decided: Callable[[], bool]
+    ) -> RunOutcome:
+        """Play round by round until it is decided. A round with errors is the last: it cannot be judged before its
+        units are played again."""
+        outcome = RunOutcome()
+        for number in range(1, rounds + 1):
+            if is_decided() or outcome.is_incomplete:
+                break
+            pending = list_pending_jobs(self.plan.select_round(number), self.store)
+            outcome.add(executor.run(self.plan, pending, jobs))
+        return outcome
 
 
 def plan_run(
@@ -129,7 +152,7 @@ def plan_run(
     spec = replace(spec, variants=spec.variants or config.active_benchmark.tasks.selections[:1])
     check_readers(spec)
     check_programs(programs, spec, config)
-    plan = plan_held_out(config, spec.methods, spec.tasks, spec.variants, spec.per_task, spec.programs, say)
+    plan = _plan_units(config, spec, say)
     agents = make_agents(plan, programs, say)
     loads = [load_initial_skills(spec.skills, config, plan, say)] if spec.skills else []
     loads += [load_initial_constitution(spec.constitution, config, plan, say)] if spec.constitution else []
@@ -150,6 +173,7 @@ def plan_run(
         check_output_path(spec.out, "--out")
     store = Store(spec.out)
     store.read_only = read_only
+    check_rounds(plan, store)
     extend = partial(extend_logs, store, plan, config, bound_to, digests)
     if (extended := extend()) is not None:
         say(f"{spec.out} goes on to {plan.rules.trials} trials a variant; what was answered is not asked again")
@@ -172,6 +196,49 @@ def plan_run(
     return Run(config, plan, agents, store, kept, bound_to, left, played, extend, spec, unknown_sources)
 
 
+def _plan_units(config: Config, spec: RunSpec, say: Callable[[str], None]) -> Plan:
+    """Plan the units of a run, in rounds if it asks for some. Raises `UsageError` for what rounds exclude."""
+    if spec.rounds is None:
+        if spec.until_decided or spec.margin is not None:
+            option = "--until-decided" if spec.until_decided else "--margin"
+            raise UsageError(f"{option} is of a run in rounds: add --rounds N, or leave it out")
+        return plan_held_out(config, spec.methods, spec.tasks, spec.variants, spec.per_task, spec.programs, say)
+    if spec.per_task is not None:
+        raise UsageError("a round is one variant of every task type: leave --per-task out, or --rounds")
+    if spec.shard is not None:
+        raise UsageError("a round is judged whole, and a shard has a part of it: leave --shard out, or --rounds")
+    margin = MARGIN if spec.margin is None else spec.margin
+    return plan_held_out(
+        config, spec.methods, spec.tasks, spec.variants, spec.rounds, spec.programs, say, spec.rounds, margin
+    )
+
+
+def check_rounds(plan: Plan, store: Store) -> None:
+    """Raise `RunMismatch` if the folder's rounds are others than the plan's: what is announced before the first unit
+    stays, since who has looked at results must not choose how many follow."""
+    if not store.exists:
+        return
+    data = store.read_file().get("rounds")
+    there = parse_announcement(data, str(store.folder / RUN_FILE)) if data else None
+    if there == plan.announced:
+        return
+    raise RunMismatch(f"{store.folder} {_describe_other_rounds(there, plan.announced)}, or name another {store.option}")
+
+
+def _describe_other_rounds(there: Announcement | None, asked: Announcement | None) -> str:
+    if there is None:
+        return "was begun without rounds, which are announced before the first unit: leave --rounds out"
+    rounds = f"--rounds {there.rounds}"
+    if asked is None or asked.rounds != there.rounds:
+        return f"was announced to have {there.rounds} rounds, and that stays once results can be seen: ask for {rounds}"
+    if asked.margin != there.margin:
+        return f"was announced with a margin of {there.margin:g} points: ask for {rounds} --margin {there.margin:g}"
+    if asked.pairs != there.pairs:
+        pairs = ", ".join(f"{memory} against {control}" for control, memory in there.pairs)
+        return f"was announced to decide {pairs}: ask for the same methods and programs"
+    return "was announced with other variants: ask for the same tasks and variants"
+
+
 def extend_logs(
     store: Store, plan: Plan, config: Config, identity: Mapping[str, Any], carried: Mapping[str, str]
 ) -> dict[Path, bytes] | None:
@@ -188,7 +255,13 @@ def extend_logs(
     before = config.model_copy(update={"protocol": config.protocol.model_copy(update={"trials": earlier})})
     if known != make_run_identity(before, resolve_protocol(before), carried):
         return None
-    if (had := resolve_protocol(before).rules.trials) > plan.rules.trials:
+    had = resolve_protocol(before).rules.trials
+    if plan.announced is not None and had != plan.rules.trials:
+        raise RunMismatch(
+            f"{store.folder} was announced in rounds of {had} trials a variant, which stays once results can be seen: "
+            f"ask for {had} trials, or name another {store.option}"
+        )
+    if had > plan.rules.trials:
         raise RunMismatch(
             f"{store.folder} holds a run of {had} trials a variant, and none is taken away for {plan.rules.trials}: "
             f"ask for {had} trials or more, or name another {store.option}"

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,7 @@ from typing import Any
 import typer
 from tqdm import tqdm
 
+from rsso_dspy.api import judge_run
 from rsso_dspy.cli.options import Start, build_config, echo, format_command, format_plural, print_plan, print_status
 from rsso_dspy.cli.process import catch_interruptions
 from rsso_dspy.cli.results import (
@@ -59,9 +61,12 @@ from rsso_dspy.pricing import format_dollars, format_tokens, make_price_lookup, 
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import NamedProtocol, make_reflection_settings
 from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Usage
+from rsso_dspy.report.tables import describe_course
 from rsso_dspy.report.terminal import replace_controls
+from rsso_dspy.rounds import describe_rounds
 from rsso_dspy.runs import Engine, Run, get_engine, plan_run
 from rsso_dspy.sessions import Session, session
+from rsso_dspy.sign_flips import count_needed_differences
 from rsso_dspy.store.commands import CONFIG, RunSpec, extract_given, load_commands
 from rsso_dspy.store.run_folder import Store, Unit
 from rsso_dspy.store.unit_log import JobRecord, dump_record
@@ -229,6 +234,9 @@ def _plan(config: Config, spec: RunSpec, programs: Programs, start: Start, jobs:
     notes = _describe_programs(programs, planned)
     calls = forecast_calls(plan, planned.left, planned.played)
     lines = [*_describe_plan(planned), *filter(None, [describe_detectable(plan)])]
+    if plan.announced is not None:
+        needed = count_needed_differences(len(plan.announced.pairs))
+        lines.append(describe_rounds(plan.announced, needed))
     announce(start, config, calls, first, lines, notes, jobs=jobs)
     return planned
 
@@ -240,12 +248,21 @@ def _play_watched(planned: Run, start: Start, jobs: int, engine: Engine) -> tupl
     with open_watched(RunProgress(len(planned.left)), planned.config, jobs, skills, kept) as (live, events):
         try:
             limit = planned.make_spend_limit(start.max_cost)
-            return planned.execute(live, jobs, limit, events, engine), ""
+            return planned.execute(live, jobs, limit, events, engine, partial(_judge_rounds, planned)), ""
         except LimitReached as reached:
             return None, str(reached)
         finally:
             for note in live.backend.describe_forms():
                 print_status(note)
+
+
+def _judge_rounds(planned: Run) -> bool:
+    """Whether a run in rounds is decided; what its complete rounds say is printed."""
+    judged = judge_run(planned.store.folder)
+    if judged is None or not judged.complete:
+        return False
+    print_status(f"round {judged.complete} of {judged.announced.rounds}: {'; '.join(describe_course(judged))}")
+    return judged.is_decided
 
 
 def exit_if_incomplete(outcome: RunOutcome | None, limit: str, stalled: int = 0) -> None:

@@ -28,6 +28,23 @@ def run_methods(
     task_names: options.TaskNames = None,
     variants: options.Variants = None,
     per_task: options.PerTask = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1000,
+            help="Play so many rounds, each of one variant of every task type; you may look at results between them.",
+        ),
+    ] = None,
+    until_decided: Annotated[
+        bool, typer.Option("--until-decided", help="Stop after the round in which every memory is decided.")
+    ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1, max=100, metavar="POINTS", help="Points from which a gain matters in rounds (default: 10)."
+        ),
+    ] = None,
     trials: options.Trials = None,
     protocol: options.ProtocolName = None,
     seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="Random seed of the run.")] = None,
@@ -73,7 +90,7 @@ def run_methods(
     if quick:
         benchmark, asks, more = _ask_quick_question(benchmark, typed)
         typed, out = {**typed, **asks}, out or QUICK_OUT
-    given = (*typed.values(), benchmark, protocol, seed, skills, shard)
+    given = (*typed.values(), benchmark, protocol, seed, skills, shard, rounds, margin, until_decided or None)
     settings = replace(start, dry_run=False, max_cost=None, yes=False)
     says_nothing = all(each is None for each in given) and settings == options.Start()
     if replay is not None and says_nothing:
@@ -100,6 +117,9 @@ def run_methods(
         tasks=split_tasks(asked.tasks),
         variants=split_names(asked.variants, "--variants") if asked.variants is not None else (),
         per_task=asked.per_task,
+        rounds=rounds,
+        margin=margin,
+        until_decided=until_decided,
         out=out or OUT,
         skills=skills,
         constitution=asked.constitution,

@@ -24,8 +24,14 @@ def report_runs(
         str | None, typer.Option(help="Compare all other arms with this one; all: every pair.", metavar="ARM|all")
     ] = None,
     margin: Annotated[
-        float, typer.Option(help="Points from which a difference matters.", min=0.1, max=100, metavar="POINTS")
-    ] = 10,
+        float | None,
+        typer.Option(
+            help="Points from which a difference matters (default: 10, or those that rounds were announced with).",
+            min=0.1,
+            max=100,
+            metavar="POINTS",
+        ),
+    ] = None,
     over: Annotated[
         Literal["types", "variants"],
         typer.Option(help="What intervals and p are about: other task types, or other variants of these."),
@@ -51,7 +57,7 @@ def report_runs(
 ) -> None:
     """Print results and costs of each arm, and paired differences with their tests."""
     from rsso_dspy.cli import results
-    from rsso_dspy.report.analysis import analyze, serialize_analysis
+    from rsso_dspy.report.analysis import analyze, find_margin, serialize_analysis
     from rsso_dspy.report.compare import Question
     from rsso_dspy.report.page import PAGE
 
@@ -59,7 +65,8 @@ def report_runs(
     if html:
         check_output_path(html, "--html", PAGE)
     pool, played = results.load_folders(folders)
-    analysis = analyze(played, price_of, Question(against, margin, "task types" if over == "types" else "variants"))
+    points = find_margin(played) if margin is None else margin
+    analysis = analyze(played, price_of, Question(against, points, "task types" if over == "types" else "variants"))
     results.write_tables_and_figures(analysis, with_paper, bars, table_folder, figure_folder)
     if html:
         results.write_html(pool, played, analysis, with_paper, bars, html)

@@ -184,6 +184,9 @@ def changes_each_step(memory: "type[Memory]") -> bool:
     return memory.recall is not Memory.recall
 
 
+FLAT_OF = {"react-sso": "react", "reflexion-sso": "reflexion"}  # the same memories in the flat scaffold
+
+
 def find_retry_control(name: str) -> str | None:
     """Return the method of the same scaffold without a memory, which has equal retries; None for such a method itself,
     and for a name that no row has."""

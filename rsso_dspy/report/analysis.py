@@ -6,11 +6,14 @@ from itertools import chain
 from statistics import fmean
 from typing import Any
 
+from rsso_dspy.power import MARGIN
 from rsso_dspy.pricing import CostEntry, PriceOf, format_dollars, itemize_costs, price_usage, sum_amounts
 from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT, RoleUsage, TrainingRecord, TrialsRecord, UnitRecord, Usage
 from rsso_dspy.report import compare, metrics
 from rsso_dspy.report.intervals import MeanEstimate, UnitValue, estimate_mean
 from rsso_dspy.report.limits import describe_limits
+from rsso_dspy.report.rounds import compare_rounds
+from rsso_dspy.rounds import Announcement
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class RunRecords:
     remarks: Sequence[str] = ()  # sentences of who read the records, on what was left out or could not be known
     set_aside: Sequence[RoleUsage] = ()  # usage that can still be read of damaged logs
     unreadable_lines: int = 0  # lines of damaged logs whose usage is unknown
+    announced: Announcement | None = None  # of a run in rounds
 
 
 # Costs, as billed, and as they would be without the provider's cache.
@@ -189,6 +193,7 @@ class Analysis:
     facts: Mapping[str, tuple[str, ...]]  # what the results depend on: name to all its values
     rule_based: bool
     alike: bool  # whether all scored arms have scores for the same units; otherwise their means are not comparable
+    announced: Announcement | None  # of a run in rounds
     missing: Mapping[str, int]  # arm to its planned units without a record
     missing_shards: tuple[str, ...]  # parts `i/n` of the run that are not here, whose number of units is unknown
     repeated: Mapping[str, tuple[int, int]]  # see `count_repeated_units`
@@ -238,15 +243,16 @@ class Analysis:
 def analyze(
     units: RunRecords | Sequence[UnitRecord],
     price_of: PriceOf = lambda _: None,
-    question: compare.Question = compare.USUAL,
+    question: compare.Question | None = None,
 ) -> Analysis:
     """Analyze a run. The question may name an arm that is not there, which raises `UnknownName`."""
     played = units if isinstance(units, RunRecords) else RunRecords(units)
+    question = question or compare.Question(margin=find_margin(played))
     arms = metrics.group_by_arm(played.records)
     plays = dict(zip(arms, metrics.list_allowed_trials(list(arms.values())), strict=True))
     everything: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
     scored = {arm: metrics.select_scored_units(records) for arm, records in arms.items()}
-    compared = compare.compare_all(arms, question, played.missing, played.missing_shards)
+    compared = compare_played(arms, question, played)
     return Analysis(
         arms=tuple(metrics.compute_arm_metrics(arm, records) for arm, records in arms.items()),
         estimates={arm: _estimate_scores(records, plays[arm]) for arm, records in scored.items() if records},
@@ -264,6 +270,7 @@ def analyze(
         facts=collect_run_facts(everything) | {"played": played.dates, "answers": played.answers},
         rule_based=any(record.rule_based for record in everything),
         alike=len({frozenset(map(metrics.get_unit_key, records)) for records in scored.values() if records}) <= 1,
+        announced=played.announced,
         missing=played.missing,
         missing_shards=tuple(played.missing_shards),
         repeated=metrics.count_repeated_units(arms),
@@ -274,6 +281,19 @@ def analyze(
         unreadable=_count_unreadable(scored),
         limits=tuple(describe_limits(chain.from_iterable(scored.values()))),
     )
+
+
+def find_margin(played: RunRecords) -> float:
+    """Return the margin that a run in rounds announced, or the usual one, in points."""
+    return played.announced.margin if played.announced else MARGIN
+
+
+def compare_played(
+    arms: Mapping[str, Sequence[UnitRecord]], question: compare.Question, played: RunRecords
+) -> compare.Compared:
+    if played.announced is not None:
+        return compare_rounds(arms, question, played.announced)
+    return compare.compare_all(arms, question, played.missing, played.missing_shards)
 
 
 def _compute_first_trials(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[str, metrics.ArmMetrics]:

@@ -8,7 +8,9 @@ from operator import mul
 from statistics import fmean
 
 from rsso_dspy.errors import UnknownName
-from rsso_dspy.programs.methods import find_retry_control
+from rsso_dspy.power import MARGIN
+from rsso_dspy.programs.methods import FLAT_OF, find_retry_control
+from rsso_dspy.protocol import plays_conversation
 from rsso_dspy.records import ZERO_SHOT, UnitRecord
 from rsso_dspy.report import metrics, statistics
 from rsso_dspy.report.doses import Dose, is_untested, measure_doses
@@ -21,13 +23,12 @@ from rsso_dspy.report.intervals import (
     group_values,
 )
 from rsso_dspy.report.metrics import UnitKey, get_best_accumulator
+from rsso_dspy.report.sequential import Course
 from rsso_dspy.report.statistics import FlipTest
-from rsso_dspy.report.verdicts import MARGIN, Evidence, Reading, Verdict, judge_difference, read_factorial
+from rsso_dspy.report.verdicts import Evidence, Reading, Verdict, judge_difference, read_factorial
 
 FACTORIAL_METHODS = ("react-sso", "reflexion-sso", "sso", "rsso")  # neither memory, reflections, skills, both
 PAPER_METHODS = ("react", "reflexion", "sso", "rsso")  # the four arms of rSSO (Table 1)
-FLAT_OF = {"react-sso": "react", "reflexion-sso": "reflexion"}  # the same memories in the flat scaffold
-PAPER_LAYOUT = ("sso-adapt", "release")  # presets in which the scaffolds differ also where there is no skill
 
 BESIDE_SKILLS = "reflections beside skills"  # the first headline of rSSO's abstract
 BESIDE_REFLECTIONS = "skills beside reflections"  # the second; asked where all four arms of the paper are
@@ -95,6 +96,7 @@ class Comparison:
     doses: tuple[Dose, ...]  # of each memory that one of the arms has and the other lacks
     unlike: str  # in which rules the arms differ beside their methods; empty if in none
     holm: float | None = None  # p of the flips, corrected for the number of tests of the report
+    course: Course | None = None  # of a pair that a run in rounds announced
     verdict: Verdict = field(default=Verdict("undecided", MARGIN, ()))
 
     @property
@@ -377,12 +379,6 @@ def _find_arm_alike(arms: Mapping[str, Sequence[UnitRecord]], method: str) -> st
     flat = f"{FLAT_OF.get(base, base)}{plus}{added}"
     alike = all(plays_conversation(record.protocol) for record in arms.get(flat, ()))
     return flat if method not in arms and alike else method
-
-
-def plays_conversation(protocol: str) -> bool:
-    preset, *departures = protocol.split()
-    layouts = [each for each in departures if each.startswith("layout=")]
-    return layouts == ["layout=conversation"] or (not layouts and not preset.startswith(PAPER_LAYOUT))
 
 
 def _index_scored_units(records: Sequence[UnitRecord]) -> dict[UnitKey, UnitRecord]:

@@ -59,6 +59,7 @@ class MeanInterval:
     clusters: int
     over: Cluster = "task types"  # what other ones the interval is about
     freedom: float = 0.0  # degrees of freedom of the error; 0: one less than clusters
+    is_always_valid: bool = False  # whether it holds however often one looks between announced rounds
 
     @property
     def detectable_difference(self) -> float:

@@ -25,8 +25,10 @@ from rsso_dspy.report.published import (
     load_data,
     load_published_tables,
 )
+from rsso_dspy.report.rounds import RoundsSoFar
 from rsso_dspy.report.sheets import INTERVAL, Cell, Sheet, build_sheet, format_difference, format_number
 from rsso_dspy.report.terminal import to_plain_text
+from rsso_dspy.rounds import Announcement
 from rsso_dspy.sign_flips import count_needed_differences
 
 MAIN = ("methods", "learning", "differences", "trainings", "tokens", "errored")  # printed at the end of a run
@@ -258,15 +260,9 @@ def _name_program(program: str) -> str:
 def _describe_differences(found: Analysis) -> Iterator[str]:
     pairs = found.comparisons
     intervals = [pair.interval for pair in pairs if pair.interval]
-    tests = found.tests
     clusters = found.question.over
     yield from _get_notes(over_types=clusters == "task types", over_variants=clusters == "variants")
-    corrected = f"p corrected for the report's {tests} test{'s' if tests != 1 else ''}"
-    needed = f"; with so many, at least {count_needed_differences(tests)} {clusters} must differ" if tests else ""
-    yield (
-        f"p: exact sign flips over sums of {clusters}, two-sided. Holm: {corrected}{needed}. A winner needs Holm's p "
-        "of at most 0.05 and an interval without 0."
-    )
+    yield _describe_tests(found) if found.announced is None else _describe_sequential_tests(found.announced)
     for program, square in found.squares.items():
         (reading,) = _get_notes(**{square.reading.replace(" ", "_"): True})
         yield f"Skills x reflections{_name_program(program)}, over units that all four arms finished: {reading}."
@@ -284,6 +280,27 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
             yield f"{pair.name}: the arms differ in more than the method: {pair.unlike}."
         if pair.pairs and pair.trials < max(pair.may_play):
             yield f"{pair.name}: scores are the best of the first {pair.trials}, as many trials as both may play."
+
+
+def _describe_tests(found: Analysis) -> str:
+    tests, clusters = found.tests, found.question.over
+    corrected = f"p corrected for the report's {tests} test{'s' if tests != 1 else ''}"
+    needed = f"; with so many, at least {count_needed_differences(tests)} {clusters} must differ" if tests else ""
+    return (
+        f"p: exact sign flips over sums of {clusters}, two-sided. Holm: {corrected}{needed}. A winner needs Holm's p "
+        "of at most 0.05 and an interval without 0."
+    )
+
+
+def _describe_sequential_tests(announced: Announcement) -> str:
+    pairs = len(announced.pairs)
+    shared = f", shared among {pairs} memories" if pairs > 1 else ""
+    return (
+        f"{announced.rounds} rounds were announced, each of a variant of {announced.task_types} task types. Verdicts "
+        "and intervals are of complete rounds, and hold however often one looks between them, at the 5% level"
+        f"{shared}: better or worse by group-sequential sign flips over task types, no gain by bets and by t tests "
+        "that agree. Other pairs have no verdict."
+    )
 
 
 def _describe_room(pair: Comparison) -> Iterator[str]:
@@ -524,13 +541,21 @@ def _list_details(pair: Comparison, best_first: bool = False) -> Iterator[str]:
         low, high = pair.interval.low, pair.interval.high
         if best_first and high < 0:
             low, high = -high, -low
-        yield f"{units}, 95% interval {low:+.1f} to {high:+.1f}"
-    if pair.has_winner:
+        always = "always valid " if pair.interval.is_always_valid else ""
+        yield f"{units}, {always}95% interval {low:+.1f} to {high:+.1f}"
+    if pair.has_winner and pair.course is None:
         yield f"Holm's p {sheets.format_p_value(pair.holm).text}"
     if pair.doses:
         yield describe_doses(pair.doses)
-    if pair.verdict.is_hindered:
+    if pair.verdict.is_hindered or pair.course is not None:
         yield from pair.verdict.reasons
+
+
+def describe_course(judged: RoundsSoFar) -> Iterator[str]:
+    """Yield what each announced pair of a run came to so far."""
+    for pair in judged.comparisons:
+        interval = f", always valid {pair.interval.low:+.0f} to {pair.interval.high:+.0f}" if pair.interval else ""
+        yield f"{pair.name} {format_difference(pair.difference).text} points{interval}: {pair.verdict}"
 
 
 def _describe_spending(found: Analysis) -> list[str]:

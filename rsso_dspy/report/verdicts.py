@@ -7,22 +7,24 @@ A winner needs both an exact test, corrected for all tests of the report, and an
 calls up to 12% of equal arms different where task types are few.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from rsso_dspy.power import MARGIN
 from rsso_dspy.report.doses import Dose, is_untested
-from rsso_dspy.report.intervals import Cluster, MeanInterval
+from rsso_dspy.report.intervals import MOST_POINTS, Cluster, MeanInterval
+from rsso_dspy.report.sequential import Course
 from rsso_dspy.report.statistics import FlipTest
 from rsso_dspy.sign_flips import SIGNIFICANT, count_needed_differences
 
-Word = Literal["better", "worse", "no difference", "undecided", "not tested"]
+Word = Literal["better", "worse", "no difference", "no gain", "undecided", "not tested"]
+"""no difference, no gain: of the margin or more. The latter is said of rounds alone."""
+
 Reading = Literal["compose", "redundant", "adversarial", "undecided", "not tested"]
 """compose: both memories together beat each alone. adversarial: together they are worse than each alone. redundant:
 together they gain less than the sum of both, and are not worse than either alone by the margin. undecided: none of
 these. not tested: a memory stood in the prompts of fewer than two units of an arm that has it."""
-
-MARGIN = 10.0  # points from which a difference matters, unless the user says another number
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +64,13 @@ class Verdict:
     is_hindered: bool = False  # whether nothing could be said, whatever the numbers are
 
     def __str__(self) -> str:
-        return describe_equivalence(self.margin) if self.word == "no difference" else self.word
+        if self.word in ("no difference", "no gain"):
+            return f"{self.word} of {self.margin:g} points or more"
+        return self.word
 
     @property
     def has_winner(self) -> bool:
         return self.word in ("better", "worse")
-
-
-def describe_equivalence(margin: float) -> str:
-    return f"no difference of {margin:g} points or more"
 
 
 def judge_difference(evidence: Evidence, margin: float = MARGIN) -> Verdict:
@@ -89,6 +89,48 @@ def judge_difference(evidence: Evidence, margin: float = MARGIN) -> Verdict:
     if -margin < interval.low and interval.high < margin:
         return Verdict("no difference", margin, (holds,))
     return Verdict("undecided", margin, tuple(_list_doubts(evidence)))
+
+
+@dataclass(frozen=True, slots=True)
+class RoundEvidence:
+    """What is known of an announced pair of arms, ``second - first``, after some of its rounds."""
+
+    course: Course | None  # None before the first complete round
+    doses: Sequence[Dose] = ()
+    task_types: int = 0
+    pairs: int = 1  # that the announcement decides
+    calls_left: int | None = None  # model calls that the rounds left take, at the rate so far
+
+
+def judge_rounds(evidence: RoundEvidence, margin: float = MARGIN) -> Verdict:
+    """Return the verdict on an announced pair: what was decided first stays, whatever later rounds bring, but that a
+    memory without a gain may turn out to be worse."""
+    course = evidence.course
+    if course is None:
+        return Verdict("undecided", margin, ("no round is complete",), is_hindered=True)
+    if is_untested(evidence.doses):
+        shown = ", ".join(f"{dose.memory} in {dose.units}" for dose in evidence.doses)
+        return Verdict("not tested", margin, (f"units in whose prompts the memory stood: {shown}",))
+
+    ruled_out = course.find_ruled_out(margin)
+    is_first = not ruled_out or course.crossed <= ruled_out
+    if course.direction == "worse" or (course.direction == "better" and is_first):
+        return Verdict(course.direction, margin, (f"decided after round {course.crossed} of {course.announced}",))
+    if ruled_out:
+        word: Word = "no difference" if course.low >= -margin else "no gain"
+        return Verdict(word, margin, (f"decided after round {ruled_out} of {course.announced}",))
+    return Verdict("undecided", margin, tuple(_list_open_questions(evidence, course, margin)), is_hindered=True)
+
+
+def _list_open_questions(evidence: RoundEvidence, course: Course, margin: float) -> Iterator[str]:
+    """Yield what is ruled out so far, and what it takes to know more."""
+    ruled_out = f"a gain of {course.high:.0f} is ruled out" if course.high < MOST_POINTS else "no gain is ruled out"
+    yield f"after {course.rounds} of {course.announced} rounds {ruled_out}, one of {margin:g} is not"
+    if evidence.task_types < count_needed_differences(evidence.pairs):
+        yield f"{evidence.task_types} task types are too few to call a memory better"
+    if left := course.announced - course.rounds:
+        calls = "" if evidence.calls_left is None else f", about {evidence.calls_left:,} model calls"
+        yield f"at most {left} round{'s' * (left > 1)} more{calls}"
 
 
 def _find_hindrance(evidence: Evidence) -> str:

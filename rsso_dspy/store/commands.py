@@ -62,6 +62,9 @@ class RunSpec:
     tasks: tuple[str, ...] | None = None  # task types; None means all
     variants: tuple[str, ...] = ()  # a named selection or keys of variants; empty: the benchmark's default
     per_task: int | None = None
+    rounds: int | None = None  # number of rounds, each of one variant of every task type
+    margin: float | None = None  # points from which a gain matters in rounds; None means the usual
+    until_decided: bool = False  # whether the run stops after the round that decides
     skills: Path | None = None  # skill library that every unit starts from
     constitution: Path | None = None  # constitution that every unit of a method with a constitution starts from
     shard: Shard | None = None  # the shard to play; None means the whole run

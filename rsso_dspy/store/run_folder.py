@@ -112,6 +112,7 @@ class RunData(TypedDict):
     arms: dict[str, str]
     shards: NotRequired[list[str]]
     planned: NotRequired[list[str]]
+    rounds: NotRequired[dict[str, Any]]
     commands: NotRequired[list[dict[str, Any]]]
     given: NotRequired[dict[str, str]]
 

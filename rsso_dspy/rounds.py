@@ -1,0 +1,123 @@
+"""Rounds, between which results may be looked at and a run may stop, announced before the first unit is played.
+
+    announce_rounds(units, 4, "adapt/4", margin=10)     # Announcement(variants=(("boil::22", "melt::19"), ...), ...)
+
+A round is one variant of every task type, played by every arm. What is decided is each arm with a memory against equal
+retries; `rsso_dspy.report.sequential` has the tests.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from rsso_dspy.errors import UsageError
+from rsso_dspy.programs.methods import FLAT_OF, find_retry_control
+from rsso_dspy.protocol import plays_conversation
+from rsso_dspy.records import Variant
+from rsso_dspy.store.run_folder import Arm, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """What a run of rounds was going to be before its first unit was played."""
+
+    variants: tuple[tuple[str, ...], ...]  # keys of the variants of each round
+    pairs: tuple[tuple[str, str], ...]  # names of arms: equal retries, and the one with a memory that is compared
+    margin: float  # points from which a gain matters
+
+    @property
+    def rounds(self) -> int:
+        return len(self.variants)
+
+    @property
+    def task_types(self) -> int:
+        return len(self.variants[0])
+
+    @property
+    def round_of(self) -> Mapping[str, int]:
+        """Key of each variant to the number of its round."""
+        return {key: number for number, keys in enumerate(self.variants, 1) for key in keys}
+
+
+_ANNOUNCEMENT = TypeAdapter(Announcement)
+
+
+def dump_announcement(announced: Announcement) -> dict[str, Any]:
+    data: dict[str, Any] = _ANNOUNCEMENT.dump_python(announced, mode="json")
+    return data
+
+
+def parse_announcement(data: Mapping[str, Any], where: str) -> Announcement:
+    """Parse the rounds of a run's file. Raises `UsageError` if they are damaged."""
+    try:
+        announced = _ANNOUNCEMENT.validate_python(data)
+    except ValidationError:
+        announced = None
+    if announced is None or not announced.variants or len(announced.round_of) < sum(map(len, announced.variants)):
+        raise UsageError(f"{where} is damaged: its rounds cannot be read; restore it")
+    return announced
+
+
+def announce_rounds(units: Sequence[Unit], rounds: int, protocol: str, margin: float) -> Announcement:
+    """Return the announcement of a plan's units. Raises `UsageError` if they cannot be played, or judged, in rounds."""
+    arms = list(dict.fromkeys(unit.arm for unit in units))
+    pairs = _pair_with_retries(arms, protocol)
+    if not pairs:
+        raise UsageError(
+            "rounds decide whether a memory beats equal retries: name both in --methods, such as react,reflexion"
+        )
+    if streamed := [arm.name for arm in arms if arm.method.is_in_stream]:
+        raise UsageError(
+            f"{', '.join(streamed)} hands its memory on from unit to unit, so a later round is not like an earlier "
+            "one: leave the method or --rounds out"
+        )
+    return Announcement(_draw_rounds(units, rounds), pairs, margin)
+
+
+def _draw_rounds(units: Sequence[Unit], rounds: int) -> tuple[tuple[str, ...], ...]:
+    """Return the n-th variant of every task type for each round n."""
+    by_task: dict[str, dict[Variant, None]] = {}
+    for unit in units:
+        by_task.setdefault(unit.variant.task, {})[unit.variant] = None
+    fewest = min(by_task, key=lambda task: len(by_task[task]))
+    if (most := len(by_task[fewest])) < rounds:
+        variants = "variant" if most == 1 else "variants"
+        raise UsageError(
+            f"--rounds {rounds}: {fewest} has {most} held-out {variants} to play, and a round takes one of every task "
+            f"type: ask for {most} at most, or leave the task type out"
+        )
+    return tuple(
+        tuple(variant.key for variant in same_place)
+        for same_place in zip(*([*variants][:rounds] for variants in by_task.values()), strict=True)
+    )
+
+
+def _pair_with_retries(arms: Sequence[Arm], protocol: str) -> tuple[tuple[str, str], ...]:
+    """Return each arm with a memory behind the arm of the same program that differs in it alone."""
+    names = {(arm.method.name, arm.program): arm.name for arm in arms}
+    pairs = []
+    for (method, program), name in names.items():
+        controls = (names.get((control, program)) for control in _list_controls(method, protocol))
+        if control := next((control for control in controls if control not in (None, name)), None):
+            pairs.append((control, name))
+    return tuple(pairs)
+
+
+def _list_controls(method: str, protocol: str) -> list[str]:
+    """Return the methods of equal retries for one with a memory, the nearest first."""
+    base, plus, added = method.partition("+")
+    control = find_retry_control(base) or (base if plus else "")
+    nearest = [f"{control}{plus}{added}", control] if plus else [control]
+    flat = [FLAT_OF.get(name.partition("+")[0], "") for name in nearest] if plays_conversation(protocol) else []
+    return [*nearest, *(f"{name}{plus}{added}" for name in flat[:1] if plus), *flat]
+
+
+def describe_rounds(announced: Announcement, needed: int) -> str:
+    """Say what can be decided. `needed` is the number of task types from which on a memory can be called better."""
+    arms = ", ".join(f"{memory} against {control}" for control, memory in announced.pairs)
+    decided = f"{announced.rounds} rounds of {announced.task_types} task types, to decide {arms}"
+    if announced.task_types < needed:
+        return f"{decided}: nothing can be decided, since it takes {needed} task types or more: add tasks"
+    return f"{decided}: better, or no gain of {announced.margin:g} points or more, whenever you look between rounds"
