@@ -89,6 +89,9 @@ def run_methods(
     more: dict[str, Any] = {}
     if quick:
         benchmark, asks, more = _ask_quick_question(benchmark, typed)
+        if until_decided or rounds is not None:
+            rounds = rounds or asks.pop("per_task")
+            asks["per_task"] = None
         typed, out = {**typed, **asks}, out or QUICK_OUT
     given = (*typed.values(), benchmark, protocol, seed, skills, shard, rounds, margin, until_decided or None)
     settings = replace(start, dry_run=False, max_cost=None, yes=False)
