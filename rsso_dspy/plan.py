@@ -306,6 +306,7 @@ class Forecast:
     """Upper bound of calls and estimate of tokens, per role."""
 
     calls: dict[str, int]
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of a call, where not `TOKENS_PER_CALL`
 
     @property
     def total_calls(self) -> int:
@@ -318,7 +319,8 @@ class Forecast:
 
     @property
     def usage(self) -> dict[str, Usage]:
-        sizes = {role: TOKENS_PER_CALL[role.removeprefix(TEACHING)] for role in self.calls}
+        known = {**TOKENS_PER_CALL, **self.sizes}
+        sizes = {role: known[role.removeprefix(TEACHING)] for role in self.calls}
         return {role: Usage(n, n * sizes[role][0], n * sizes[role][1]) for role, n in self.calls.items()}
 
 
@@ -398,7 +400,8 @@ def forecast_hours(forecast: Forecast, models: Mapping[str, str], jobs: int) -> 
 
 def _select_asked(forecast: Forecast, models: Mapping[str, str]) -> Forecast:
     """Return the calls of language models."""
-    return Forecast({role: count for role, count in forecast.calls.items() if models[role] != EMBEDDED})
+    asked = {role: count for role, count in forecast.calls.items() if models[role] != EMBEDDED}
+    return replace(forecast, calls=asked)
 
 
 def describe_detectable(plan: Plan) -> str:
@@ -420,14 +423,17 @@ def describe_detectable(plan: Plan) -> str:
     )
 
 
-def list_large_costs(forecast: Forecast, models: Mapping[str, str], price_of: PriceOf, jobs: int) -> list[str]:
-    """Return the dollars, tokens and hours of a forecast that are large. The embedded player costs nothing."""
+def list_large_costs(
+    forecast: Forecast, models: Mapping[str, str], price_of: PriceOf, jobs: int, is_local: bool = False
+) -> list[str]:
+    """Return the dollars, tokens and hours of a forecast that are large. The embedded player costs nothing, and tokens
+    of a server on this machine, `is_local`, cost time alone."""
     asked = _select_asked(forecast, models)
     dollars, tokens = price_forecast(asked, models, price_of) or 0.0, sum(asked.tokens)
     hours = forecast_hours(forecast, models, jobs)
     costs = {
         format_dollars(dollars): dollars > LARGE_DOLLARS,
-        f"{format_tokens(tokens)} tokens": tokens > LARGE_TOKENS,
+        f"{format_tokens(tokens)} tokens": tokens > LARGE_TOKENS and not is_local,
         f"{hours:,.0f} hours at {SECONDS_PER_CALL:g} seconds an answer": hours > LARGE_HOURS,
     }
     return [text for text, is_large in costs.items() if is_large]

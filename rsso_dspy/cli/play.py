@@ -40,7 +40,7 @@ from rsso_dspy.executor import (
     list_pending_jobs,
 )
 from rsso_dspy.experience import check_for_learning
-from rsso_dspy.lm import Backend, check_backend
+from rsso_dspy.lm import Backend, check_backend, is_on_this_machine
 from rsso_dspy.memory.formats import ConstitutionFile
 from rsso_dspy.optimize.compile import CompileRequest, compile_agent, describe_power, load_finished_compile
 from rsso_dspy.optimize.constitution import ConstitutionBuild, itemize_build_costs
@@ -88,6 +88,8 @@ def announce(
 ) -> None:
     """Print a plan with its cost, and ask before a large one. `models` maps further roles of the forecast to models."""
     price_of = make_price_lookup(config.prices)
+    forecast = replace(forecast, sizes=config.active_benchmark.tokens_per_call)
+    has_teacher = bool(models)
     models = {**models, **dict(Backend(config.active_backend).models.items())}
     dollars = price_forecast(forecast, models, price_of)
     limit = ""
@@ -97,7 +99,8 @@ def announce(
     cost = _describe_forecast(forecast, dollars, hours) + limit
     told = _describe_models(config, {"actor", *forecast.calls}), *lines, cost
     print_plan(first, *told, *notes)
-    large = [] if config.active_backend.replay else list_large_costs(forecast, models, price_of, jobs)
+    is_local = not has_teacher and is_on_this_machine(config.active_backend)
+    large = [] if config.active_backend.replay else list_large_costs(forecast, models, price_of, jobs, is_local)
     if start.dry_run or start.yes or not large:
         return
     asked = f"this may cost {' and '.join(large)}"

@@ -99,6 +99,8 @@ class Benchmark:
     hints: Hints = field(default_factory=Hints)  # what actor, symbolic writers and the feedback of a compile are told
     data: UserData | None = None  # what to do with a folder of the user's; None if the benchmark takes no such folder
     quick: QuickStudy | None = None  # what `run --quick` plays of it
+    tokens_per_call: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Role to input and output tokens of an average call, where they are far from those of ScienceWorld; for plans."""
 
     def simplify(self, variant: Variant, setting: str) -> Variant:
         return replace(variant, simplification=setting if self.tasks.simplifications else "")

@@ -24,4 +24,5 @@ BENCHMARK = Benchmark(
     lists_actions=True,
     hints=LESSONS.hints,
     quick=tasks.QUICK,
+    tokens_per_call=tasks.TOKENS_PER_CALL,
 )

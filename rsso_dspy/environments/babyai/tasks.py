@@ -59,6 +59,10 @@ QUICK = QuickStudy(
 once in nine steps or more, or never but with points both times and without a locked door."""
 
 
+TOKENS_PER_CALL = {"actor": (1300, 10), "reflector": (3000, 115), "verbalizer": (640, 60)}
+"""Means of that model in trials of 20 steps, 2x2 of 56 units; the reflector's input with two examples, as it is now."""
+
+
 def get_seed(variant: Variant) -> int:
     replaced = variant.index in read_data(__package__, "replaced.json").get(variant.task, ())
     return variant.index + _SPARE if replaced else variant.index
