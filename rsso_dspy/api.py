@@ -19,15 +19,16 @@ from rsso_dspy.config import Config, load_config, validate_config
 from rsso_dspy.errors import UsageError, require_extra
 from rsso_dspy.executor import EventStream, UnitFinished
 from rsso_dspy.optimize.program_file import load_programs
+from rsso_dspy.power import Spread
 from rsso_dspy.pricing import make_price_lookup
-from rsso_dspy.records import ZERO_SHOT, RoleUsage
+from rsso_dspy.records import ZERO_SHOT, Announcement, RoleUsage
 from rsso_dspy.report.analysis import Analysis, RunRecords, analyze
 from rsso_dspy.report.export import COLUMNS, RowKind, build_rows
 from rsso_dspy.report.metrics import group_by_arm
 from rsso_dspy.report.rounds import RoundsSoFar, judge_so_far
 from rsso_dspy.report.sheets import print_parts
 from rsso_dspy.report.tables import render_analysis, write_headline
-from rsso_dspy.rounds import Announcement, parse_announcement
+from rsso_dspy.rounds import parse_announcement
 from rsso_dspy.runs import plan_run
 from rsso_dspy.sessions import session
 from rsso_dspy.store.commands import RunSpec, list_missing_shards, load_stored_prices
@@ -254,6 +255,18 @@ def is_decided(folder: Path) -> bool:
     """Whether a run in rounds has a verdict on every pair that it announced."""
     judged = judge_run(folder)
     return judged is not None and judged.is_decided
+
+
+def measure_spread(folder: Path) -> Spread:
+    """Return how much the difference of a run's main comparison varies. Raises `UsageError` where it shows none."""
+    compared = RunResult(folder, load_config(whole=False)).analysis.main_result
+    noise = compared.noise if compared else None
+    if noise is None or not noise.spread.units:
+        raise UsageError(
+            f"{folder} does not show how much differences vary: it takes two arms that differ somewhere, on two task "
+            "types or more and two variants of one"
+        )
+    return noise.spread
 
 
 def get_role_models(identity: Mapping[str, Any]) -> dict[str, str]:

@@ -920,12 +920,6 @@ def resolve_provider_address(model: str) -> str:
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 
-def is_on_this_machine(backend: BackendConfig) -> bool:
-    """Whether servers of this machine answer in every role."""
-    addresses = {backend.resolve_role(role).base_url for role in get_args(Role)}
-    return all(address and urlsplit(address).hostname in LOOPBACK for address in addresses)
-
-
 def bypass_proxy() -> None:
     """Make every HTTP library reach this machine without a proxy: in `no_proxy`, plain names mean the same to all."""
     proxies = getproxies()

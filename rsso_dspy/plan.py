@@ -3,7 +3,7 @@ it costs at most."""
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -17,13 +17,21 @@ from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory.constitution import ConstitutionSettings, require_examples
 from rsso_dspy.memory.formats import format_examples
 from rsso_dspy.memory.reflections import ASKING_MORE, ReflectionSettings
-from rsso_dspy.power import MARGIN, UNIT_SPREAD, forecast_detectable_difference
+from rsso_dspy.power import (
+    ASSUMED,
+    MARGIN,
+    TO_FIND,
+    Design,
+    Spread,
+    forecast_detectable_difference,
+    list_larger_designs,
+)
 from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars, format_tokens, sum_amounts
 from rsso_dspy.programs.methods import Method, get_method, load_memory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import NamedProtocol, make_reflection_settings, names_own_examples, resolve_protocol
-from rsso_dspy.records import ZERO_SHOT, Usage, Variant
-from rsso_dspy.rounds import Announcement, announce_rounds
+from rsso_dspy.records import ZERO_SHOT, Announcement, Usage, Variant
+from rsso_dspy.rounds import announce_rounds
 from rsso_dspy.sign_flips import count_needed_differences
 from rsso_dspy.store.commands import Shard
 from rsso_dspy.store.run_folder import Arm, Job, Training, Unit
@@ -404,8 +412,9 @@ def _select_asked(forecast: Forecast, models: Mapping[str, str]) -> Forecast:
     return replace(forecast, calls=asked)
 
 
-def describe_detectable(plan: Plan) -> str:
-    """Say which difference between two arms a plan can find; an empty text where it has one arm."""
+def describe_detectable(plan: Plan, spread: Spread = ASSUMED, like: str = "") -> str:
+    """Say which difference between two arms a plan can find, and what it takes to find 10 and 5 points; an empty text
+    where it has one arm. `like` names the run that `spread` is of; without it, it is assumed."""
     arms = {unit.arm for unit in plan.units}
     if len(arms) < 2:
         return ""
@@ -416,24 +425,39 @@ def describe_detectable(plan: Plan) -> str:
             f"{task_types} of the {needed} task types or more that it takes to tell a difference on other "
             "task types from chance: add tasks"
         )
-    points = forecast_detectable_difference(task_types, len(plan.units) // len(arms))
-    return (
-        f"finds a difference of {points:.0f} points or more in four of five such runs, if units of equal arms differ "
-        f"by {UNIT_SPREAD:.0f} points, as a small model's do"
+    design = Design(task_types, max(1, round(len(plan.variants) / task_types)))
+    points = forecast_detectable_difference(design, spread)
+    assumption = f"units of equal arms differ by {spread.units:.0f} points, as a small model's do"
+    if like:
+        assumption = f"differences vary as in {like}: by {spread.units:.0f} points within task types"
+        assumption += f", and by {spread.types:.0f} more between them" if spread.types else ""
+    return "; ".join(
+        [
+            f"finds a difference of {points:.0f} points or more in four of five such runs, if {assumption}",
+            *_describe_larger_designs(design, spread, points),
+        ]
     )
 
 
-def list_large_costs(
-    forecast: Forecast, models: Mapping[str, str], price_of: PriceOf, jobs: int, is_local: bool = False
-) -> list[str]:
-    """Return the dollars, tokens and hours of a forecast that are large. The embedded player costs nothing, and tokens
-    of a server on this machine, `is_local`, cost time alone."""
+def _describe_larger_designs(design: Design, spread: Spread, found: float) -> Iterator[str]:
+    """Yield what it takes to find differences that a run does not find."""
+    for points in (points for points in TO_FIND if points < found):
+        sizes = []
+        for larger in list_larger_designs(design, spread, points):
+            number = {"variants": larger.variants, "task types": larger.task_types, "seeds": larger.seeds}[larger.more]
+            sizes.append(f"{number} {larger.more}{' a type' if larger.more == 'variants' else ''}")
+        if sizes:
+            yield f"{points:g} points take {' or '.join(sizes)}"
+
+
+def list_large_costs(forecast: Forecast, models: Mapping[str, str], price_of: PriceOf, jobs: int) -> list[str]:
+    """Return the dollars, tokens and hours of a forecast that are large. The embedded player costs nothing."""
     asked = _select_asked(forecast, models)
     dollars, tokens = price_forecast(asked, models, price_of) or 0.0, sum(asked.tokens)
     hours = forecast_hours(forecast, models, jobs)
     costs = {
         format_dollars(dollars): dollars > LARGE_DOLLARS,
-        f"{format_tokens(tokens)} tokens": tokens > LARGE_TOKENS and not is_local,
+        f"{format_tokens(tokens)} tokens": tokens > LARGE_TOKENS,
         f"{hours:,.0f} hours at {SECONDS_PER_CALL:g} seconds an answer": hours > LARGE_HOURS,
     }
     return [text for text, is_large in costs.items() if is_large]

@@ -3,11 +3,17 @@
 compute_detectable_difference(error=5.0, freedom=13)       # 15.1 points
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
 LEVEL, POWER = 0.95, 0.80
 MARGIN = 10.0  # points from which a difference matters, unless the user says another number
 UNIT_SPREAD = 50.0
 """Assumed standard deviation, in points, of the difference between two arms on one unit: equal arms of a small model at
 a temperature differed by 47 to 57."""
+MOST_UNITS = 1000  # of variants, task types or seeds that a design may have
+FEWEST_TYPES = 2  # of a test over task types
+TO_FIND = (10.0, 5.0)  # points that a next run is planned for
 MOST_NONCENTRALITY = 60.0  # up to which a solution is looked for: enough for two clusters
 
 
@@ -27,7 +33,71 @@ def compute_detectable_difference(error: float, freedom: float, power: float = P
     return float(brentq(exceed_power, 0.0, MOST_NONCENTRALITY)) * error
 
 
-def forecast_detectable_difference(task_types: int, units: int) -> float:
-    """Return the difference that a run can find, in points, if units differ by `UNIT_SPREAD`: with that many task types
-    and, in all, units of each arm."""
-    return compute_detectable_difference(UNIT_SPREAD / units**0.5, task_types - 1)
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How much a difference between two arms varies, as standard deviations in points."""
+
+    types: float = 0.0  # of the true differences of task types
+    units: float = UNIT_SPREAD  # of units within their type, chance in playing them included
+    trial: float | None = None  # between two equal arms in a trial of one unit, where that is known
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """The size of a run: what it can find depends on each of these."""
+
+    task_types: int
+    variants: int  # of each type
+    seeds: int = 1  # of each variant
+    more: str = ""  # what it has more of than another run
+
+    @property
+    def units(self) -> int:
+        """Units of each arm."""
+        return self.task_types * self.variants * self.seeds
+
+
+ASSUMED = Spread()
+
+
+def forecast_detectable_difference(design: Design, spread: Spread = ASSUMED) -> float:
+    """Return the difference, in points, that a run of this size finds in four of five cases."""
+    return compute_detectable_difference(compute_error(design, spread), design.task_types - 1)
+
+
+def compute_error(design: Design, spread: Spread) -> float:
+    """Return the standard error of a mean difference, in points. More seeds lessen chance in playing a unit alone
+    (two-stage sampling: Cochran 1977, chapter 10)."""
+    chance = min(spread.trial or 0.0, spread.units) ** 2
+    within = spread.units**2 - chance + chance / design.seeds
+    return float(((spread.types**2 + within / design.variants) / design.task_types) ** 0.5)
+
+
+def list_larger_designs(design: Design, spread: Spread, points: float) -> tuple[Design, ...]:
+    """Return the runs that find a difference of so many points, each with more of one thing than `design`, or as much:
+    variants of a type, task types, or seeds of a variant where the noise of a trial is known. What no number of it
+    finds is left out."""
+    if not spread.units:
+        return ()  # no unit differed, so nothing is known of how much others would
+    resized: list[Callable[[int], Design]] = [
+        lambda number: replace(design, variants=number, more="variants"),
+        lambda number: replace(design, task_types=max(number, FEWEST_TYPES), more="task types"),
+    ]
+    if spread.trial is not None:
+        resized.append(lambda number: replace(design, seeds=number, more="seeds"))
+    found = [_find_smallest(resize, spread, points) for resize in resized]
+    return tuple(design for design in found if design)
+
+
+def _find_smallest(resize: Callable[[int], Design], spread: Spread, points: float) -> Design | None:
+    """Return the smallest design that finds a difference of so many points; None where `MOST_UNITS` do not."""
+    least, most = 1, MOST_UNITS
+    if forecast_detectable_difference(resize(most), spread) > points:
+        return None
+    while least < most:
+        middle = (least + most) // 2
+        if forecast_detectable_difference(resize(middle), spread) <= points:
+            most = middle
+        else:
+            least = middle + 1
+    return resize(least)

@@ -131,16 +131,6 @@ def get_protocol(name: str) -> NamedProtocol:
     return PRESETS[name]
 
 
-PAPER_LAYOUT = ("sso-adapt", "release")  # presets in which the scaffolds differ also where there is no skill
-
-
-def plays_conversation(protocol: str) -> bool:
-    """Whether the prompts of a protocol, given by its full name, are a conversation: both scaffolds send the same."""
-    preset, *departures = protocol.split()
-    layouts = [each for each in departures if each.startswith("layout=")]
-    return layouts == ["layout=conversation"] or (not layouts and not preset.startswith(PAPER_LAYOUT))
-
-
 def apply_decoding(config: Config) -> Config:
     """Return the configuration with the protocol's decoding settings in its backend, where the configuration names none
     and the provider takes them; `resolve_protocol` names both cases in the id."""

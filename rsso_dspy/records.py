@@ -420,3 +420,25 @@ class TrainingRecord(TrialsRecord):
     @property
     def key(self) -> str:
         return self.task
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """What a run of rounds was going to be before its first unit was played."""
+
+    variants: tuple[tuple[str, ...], ...]  # keys of the variants of each round
+    pairs: tuple[tuple[str, str], ...]  # names of arms: equal retries, and the one with a memory that is compared
+    margin: float  # points from which a gain matters
+
+    @property
+    def rounds(self) -> int:
+        return len(self.variants)
+
+    @property
+    def task_types(self) -> int:
+        return len(self.variants[0])
+
+    @property
+    def round_of(self) -> Mapping[str, int]:
+        """Key of each variant to the number of its round."""
+        return {key: number for number, keys in enumerate(self.variants, 1) for key in keys}

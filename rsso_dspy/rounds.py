@@ -7,39 +7,14 @@ retries; `rsso_dspy.report.sequential` has the tests.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.programs.methods import FLAT_OF, find_retry_control
-from rsso_dspy.protocol import plays_conversation
-from rsso_dspy.records import Variant
+from rsso_dspy.programs.methods import FLAT_OF, find_retry_control, plays_conversation
+from rsso_dspy.records import Announcement, Variant
 from rsso_dspy.store.run_folder import Arm, Unit
-
-
-@dataclass(frozen=True, slots=True)
-class Announcement:
-    """What a run of rounds was going to be before its first unit was played."""
-
-    variants: tuple[tuple[str, ...], ...]  # keys of the variants of each round
-    pairs: tuple[tuple[str, str], ...]  # names of arms: equal retries, and the one with a memory that is compared
-    margin: float  # points from which a gain matters
-
-    @property
-    def rounds(self) -> int:
-        return len(self.variants)
-
-    @property
-    def task_types(self) -> int:
-        return len(self.variants[0])
-
-    @property
-    def round_of(self) -> Mapping[str, int]:
-        """Key of each variant to the number of its round."""
-        return {key: number for number, keys in enumerate(self.variants, 1) for key in keys}
-
 
 _ANNOUNCEMENT = TypeAdapter(Announcement)
 

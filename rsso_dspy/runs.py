@@ -46,7 +46,8 @@ from rsso_dspy.power import MARGIN
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import load_memory
 from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
-from rsso_dspy.rounds import Announcement, dump_announcement, parse_announcement
+from rsso_dspy.records import Announcement
+from rsso_dspy.rounds import dump_announcement, parse_announcement
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.commands import RunSpec, add_command, describe_command
 from rsso_dspy.store.guards import Programs, check_held_out, check_programs, check_readers

@@ -17,7 +17,7 @@ GROUND = {
 }  # fmt: skip
 RUNS = GROUND | {
     "config", "embed", "environments", "executor", "experience", "lm", "memory", "memory_files", "plan", "programs",
-    "protocol", "sessions", "store",
+    "protocol", "rounds", "sessions", "store",
 }  # fmt: skip
 ALLOWED = {
     "usage_forms": set(),
@@ -51,7 +51,8 @@ ALLOWED = {
     "store": GROUND | {"config", "memory", "environments", "programs"},
     "protocol": GROUND | {"config", "environments", "lm", "memory", "programs", "signatures"},
     "experience": GROUND | {"config", "environments", "memory", "programs", "store"},
-    "plan": GROUND | {"config", "environments", "lm", "memory", "pricing", "programs", "protocol", "store"},
+    "rounds": {"errors", "programs", "records", "store"},
+    "plan": GROUND | {"config", "environments", "lm", "memory", "pricing", "programs", "protocol", "rounds", "store"},
     "memory_files": GROUND
     | {"config", "environments", "experience", "memory", "plan", "programs", "protocol", "store"},
     "sessions": GROUND

@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.config import BackendConfig, load_config
+from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
-from rsso_dspy.lm import is_on_this_machine
 from rsso_dspy.plan import (
     TOKENS_PER_CALL,
     Forecast,
     choose_variants,
     forecast_calls,
-    list_large_costs,
     make_plan,
     plan_held_out,
     price_forecast,
@@ -246,25 +244,3 @@ def test_a_call_takes_the_assumed_tokens_and_dollars_follow_the_price_of_each_ro
     assert price_forecast(most, {**models, "reflector": "unknown"}, prices.get) is None
     assert price_forecast(Forecast({}), models, prices.get) == 0
     assert Forecast({"actor": 2, "advisor": 1}, {"actor": (1300, 10)}).tokens == (2 * 1300 + 2170, 2 * 10 + 30)
-
-
-def test_tokens_of_a_server_on_this_machine_are_no_cost_that_must_be_confirmed():
-    forecast, models = Forecast({"actor": 3000}), {"actor": "hosted_vllm/local"}
-    assert list_large_costs(forecast, models, lambda _: None, jobs=1) == ["13.74M tokens"]
-    assert list_large_costs(forecast, models, lambda _: None, jobs=1, is_local=True) == []
-    hours = Forecast({"actor": 30_000})
-    assert list_large_costs(hours, models, lambda _: None, 1, is_local=True) == ["25 hours at 3 seconds an answer"]
-
-
-@pytest.mark.parametrize(
-    ("roles", "is_local"),
-    [
-        ({}, True),
-        ({"reflector": {"base_url": "http://localhost:9000/v1"}}, True),
-        ({"reflector": {"base_url": "https://models.example.com/v1"}}, False),
-        ({"reflector": {"model": "openai/gpt-5"}}, False),
-    ],
-)
-def test_a_backend_is_on_this_machine_where_every_role_is(roles, is_local):
-    backend = BackendConfig(model="hosted_vllm/local", base_url="http://127.0.0.1:8000/v1", roles=roles)
-    assert is_on_this_machine(backend) == is_local

@@ -6,7 +6,7 @@ from scipy.stats import t
 
 from rsso_dspy.config import load_config
 from rsso_dspy.plan import describe_detectable, plan_held_out
-from rsso_dspy.power import compute_detectable_difference, forecast_detectable_difference
+from rsso_dspy.power import Design, compute_detectable_difference, forecast_detectable_difference
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_t_test_finds_it_in_four_of_five_drawn_runs(clusters):
 
 
 def test_a_run_of_fourteen_task_types_and_four_variants_each_finds_twenty_points():
-    assert forecast_detectable_difference(14, 56) == pytest.approx(20.25, abs=0.01)  # 50 / sqrt(56) times 3.031
+    assert forecast_detectable_difference(Design(14, 4)) == pytest.approx(20.25, abs=0.01)  # 50 / sqrt(56) times 3.031
 
 
 @pytest.mark.parametrize(

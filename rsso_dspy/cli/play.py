@@ -18,7 +18,7 @@ from typing import Any
 import typer
 from tqdm import tqdm
 
-from rsso_dspy.api import judge_run
+from rsso_dspy.api import judge_run, measure_spread
 from rsso_dspy.cli.options import Start, build_config, echo, format_command, format_plural, print_plan, print_status
 from rsso_dspy.cli.process import catch_interruptions
 from rsso_dspy.cli.results import (
@@ -40,7 +40,7 @@ from rsso_dspy.executor import (
     list_pending_jobs,
 )
 from rsso_dspy.experience import check_for_learning
-from rsso_dspy.lm import Backend, check_backend, is_on_this_machine
+from rsso_dspy.lm import Backend, check_backend
 from rsso_dspy.memory.formats import ConstitutionFile
 from rsso_dspy.optimize.compile import CompileRequest, compile_agent, describe_power, load_finished_compile
 from rsso_dspy.optimize.constitution import ConstitutionBuild, itemize_build_costs
@@ -57,6 +57,7 @@ from rsso_dspy.plan import (
     list_large_costs,
     price_forecast,
 )
+from rsso_dspy.power import ASSUMED
 from rsso_dspy.pricing import format_dollars, format_tokens, make_price_lookup, sum_amounts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import NamedProtocol, make_reflection_settings
@@ -89,7 +90,6 @@ def announce(
     """Print a plan with its cost, and ask before a large one. `models` maps further roles of the forecast to models."""
     price_of = make_price_lookup(config.prices)
     forecast = replace(forecast, sizes=config.active_benchmark.tokens_per_call)
-    has_teacher = bool(models)
     models = {**models, **dict(Backend(config.active_backend).models.items())}
     dollars = price_forecast(forecast, models, price_of)
     limit = ""
@@ -99,8 +99,7 @@ def announce(
     cost = _describe_forecast(forecast, dollars, hours) + limit
     told = _describe_models(config, {"actor", *forecast.calls}), *lines, cost
     print_plan(first, *told, *notes)
-    is_local = not has_teacher and is_on_this_machine(config.active_backend)
-    large = [] if config.active_backend.replay else list_large_costs(forecast, models, price_of, jobs, is_local)
+    large = [] if config.active_backend.replay else list_large_costs(forecast, models, price_of, jobs)
     if start.dry_run or start.yes or not large:
         return
     asked = f"this may cost {' and '.join(large)}"
@@ -204,10 +203,17 @@ def open_watched(
 
 
 def plan_and_play(
-    config: Config, spec: RunSpec, programs: Programs, start: Start, jobs: int, engine: Engine = "threads"
+    config: Config,
+    spec: RunSpec,
+    programs: Programs,
+    start: Start,
+    jobs: int,
+    engine: Engine = "threads",
+    like: Path | None = None,
 ) -> None:
-    """Plan the run, print its estimated cost and, unless `dry_run`, play pending units and print the report."""
-    planned = _plan(config, spec, programs, start, jobs, engine)
+    """Plan the run, print its estimated cost and, unless `dry_run`, play pending units and print the report. What the
+    run can find is said from the differences in the folder `like`, if one is given."""
+    planned = _plan(config, spec, programs, start, jobs, engine, like)
     if start.dry_run:
         return
     outcome, limit = _play_watched(planned, start, jobs, engine)
@@ -217,10 +223,19 @@ def plan_and_play(
     exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in planned.store.records()))
 
 
-def _plan(config: Config, spec: RunSpec, programs: Programs, start: Start, jobs: int, engine: Engine) -> Run:
+def _plan(
+    config: Config,
+    spec: RunSpec,
+    programs: Programs,
+    start: Start,
+    jobs: int,
+    engine: Engine,
+    like: Path | None = None,
+) -> Run:
     """Plan the run and print the plan. Raises `UsageError` where --max-cost cannot be kept, and what keeps a model from
     answering where any is to be asked."""
     get_engine(engine)
+    known = (measure_spread(like), str(like)) if like else (ASSUMED, "")
     planned = plan_run(config, spec, programs, start.dry_run, print_status)
     if planned.left and not start.dry_run:
         start.check_backend(config)
@@ -236,7 +251,7 @@ def _plan(config: Config, spec: RunSpec, programs: Programs, start: Start, jobs:
     )
     notes = _describe_programs(programs, planned)
     calls = forecast_calls(plan, planned.left, planned.played)
-    lines = [*_describe_plan(planned), *filter(None, [describe_detectable(plan)])]
+    lines = [*_describe_plan(planned), *filter(None, [describe_detectable(plan, *known)])]
     if plan.announced is not None:
         needed = count_needed_differences(len(plan.announced.pairs))
         lines.append(describe_rounds(plan.announced, needed))

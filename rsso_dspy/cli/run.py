@@ -61,6 +61,10 @@ def run_methods(
     quick: Annotated[
         bool, typer.Option("--quick", help="Play one question: reflections against equal retries, on many task types.")
     ] = False,
+    like: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Plan with the noise of this run's differences, in place of assumed noise."),
+    ] = None,
     replay: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Answer from this run's log; alone, play its own command again and compare."),
@@ -128,7 +132,7 @@ def run_methods(
         constitution=asked.constitution,
         shard=Shard.parse(shard) if shard else None,
     )
-    plan_and_play(config, spec, playing, start, jobs, file.run.engine)
+    plan_and_play(config, spec, playing, start, jobs, file.run.engine, like)
     if is_small and not start.dry_run:
         echo(NEXT)
 

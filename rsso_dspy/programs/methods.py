@@ -185,6 +185,14 @@ def changes_each_step(memory: "type[Memory]") -> bool:
 
 
 FLAT_OF = {"react-sso": "react", "reflexion-sso": "reflexion"}  # the same memories in the flat scaffold
+PAPER_LAYOUT = ("sso-adapt", "release")  # presets in which the scaffolds differ also where there is no skill
+
+
+def plays_conversation(protocol: str) -> bool:
+    """Whether the prompts of a protocol, given by its full name, are a conversation: both scaffolds send the same."""
+    preset, *departures = protocol.split()
+    layouts = [departure for departure in departures if departure.startswith("layout=")]
+    return layouts == ["layout=conversation"] or (not layouts and not preset.startswith(PAPER_LAYOUT))
 
 
 def find_retry_control(name: str) -> str | None:

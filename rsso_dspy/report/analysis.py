@@ -8,12 +8,20 @@ from typing import Any
 
 from rsso_dspy.power import MARGIN
 from rsso_dspy.pricing import CostEntry, PriceOf, format_dollars, itemize_costs, price_usage, sum_amounts
-from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT, RoleUsage, TrainingRecord, TrialsRecord, UnitRecord, Usage
+from rsso_dspy.records import (
+    RULE_BASED_NOTE,
+    ZERO_SHOT,
+    Announcement,
+    RoleUsage,
+    TrainingRecord,
+    TrialsRecord,
+    UnitRecord,
+    Usage,
+)
 from rsso_dspy.report import compare, metrics
 from rsso_dspy.report.intervals import MeanEstimate, UnitValue, estimate_mean
 from rsso_dspy.report.limits import describe_limits
 from rsso_dspy.report.rounds import compare_rounds
-from rsso_dspy.rounds import Announcement
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from statistics import fmean
 
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.power import MARGIN
-from rsso_dspy.programs.methods import FLAT_OF, find_retry_control
-from rsso_dspy.protocol import plays_conversation
+from rsso_dspy.programs.methods import FLAT_OF, find_retry_control, plays_conversation
 from rsso_dspy.records import ZERO_SHOT, UnitRecord
 from rsso_dspy.report import metrics, statistics
 from rsso_dspy.report.doses import Dose, is_untested, measure_doses
@@ -23,6 +22,7 @@ from rsso_dspy.report.intervals import (
     group_values,
 )
 from rsso_dspy.report.metrics import UnitKey, get_best_accumulator
+from rsso_dspy.report.noise import Noise, measure_noise
 from rsso_dspy.report.sequential import Course
 from rsso_dspy.report.statistics import FlipTest
 from rsso_dspy.report.verdicts import Evidence, Reading, Verdict, judge_difference, read_factorial
@@ -96,6 +96,7 @@ class Comparison:
     doses: tuple[Dose, ...]  # of each memory that one of the arms has and the other lacks
     unlike: str  # in which rules the arms differ beside their methods; empty if in none
     holm: float | None = None  # p of the flips, corrected for the number of tests of the report
+    noise: Noise | None = None
     course: Course | None = None  # of a pair that a run in rounds announced
     verdict: Verdict = field(default=Verdict("undecided", MARGIN, ()))
 
@@ -255,6 +256,7 @@ def compare_arms(
         gains=tuple(_list_stratum_gains(gains, before, after, trials, over, untested)),
         doses=doses,
         unlike=_describe_other_rules([[units[key] for key in shared] for units in (before, after)], asks),
+        noise=measure_noise(values, [before[key] for key in shared], [after[key] for key in shared]),
     )
 
 

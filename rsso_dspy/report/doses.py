@@ -78,11 +78,16 @@ def _name_memory_regions(records: Sequence[UnitRecord]) -> dict[str, str]:
         return {region: region for region in _list_shown_regions(records)}
 
 
+def list_memory_regions(result: TrialResult) -> list[str]:
+    """Return the regions of memories whose texts stood in prompts of a trial."""
+    regions = dict.fromkeys(re.split("[:@]", key)[0] for key in result.shown)
+    return [region for region in regions if region not in (TEMPLATES, EXAMPLES)]
+
+
 def _list_shown_regions(records: Sequence[UnitRecord]) -> list[str]:
     """Return the regions of memories whose texts stood in prompts, in order of first appearance."""
-    keys = (key for record in records for result in record.trials for key in result.shown)
-    regions = dict.fromkeys(re.split("[:@]", key)[0] for key in keys)
-    return [region for region in regions if region not in (TEMPLATES, EXAMPLES)]
+    results = (result for record in records for result in record.trials)
+    return list(dict.fromkeys(region for result in results for region in list_memory_regions(result)))
 
 
 def _count_steps(texts: Sequence[ShownText]) -> int:

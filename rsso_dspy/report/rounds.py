@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.records import UnitRecord, sum_usage
+from rsso_dspy.records import Announcement, UnitRecord, sum_usage
 from rsso_dspy.report import metrics
 from rsso_dspy.report.compare import (
     OVER_RETRIES,
@@ -25,7 +25,6 @@ from rsso_dspy.report.compare import (
 )
 from rsso_dspy.report.sequential import Array, follow_rounds
 from rsso_dspy.report.verdicts import RoundEvidence, Verdict, judge_rounds
-from rsso_dspy.rounds import Announcement
 from rsso_dspy.sign_flips import SIGNIFICANT
 
 NOT_ANNOUNCED = "the rounds of this run decide memories against equal retries alone"

@@ -9,8 +9,9 @@ from typing import Any
 
 from rich.text import Text
 
-from rsso_dspy.pricing import format_dollars, format_tokens
-from rsso_dspy.records import REFUSED, ZERO_SHOT
+from rsso_dspy.power import TO_FIND, list_larger_designs
+from rsso_dspy.pricing import format_dollars, format_tokens, sum_amounts
+from rsso_dspy.records import REFUSED, ZERO_SHOT, Announcement
 from rsso_dspy.report import sheets
 from rsso_dspy.report.analysis import Analysis, describe_unreported_costs, total_billed, total_usage
 from rsso_dspy.report.compare import Comparison, Factorial2x2
@@ -28,7 +29,6 @@ from rsso_dspy.report.published import (
 from rsso_dspy.report.rounds import RoundsSoFar
 from rsso_dspy.report.sheets import INTERVAL, Cell, Sheet, build_sheet, format_difference, format_number
 from rsso_dspy.report.terminal import to_plain_text
-from rsso_dspy.rounds import Announcement
 from rsso_dspy.sign_flips import count_needed_differences
 
 MAIN = ("methods", "learning", "differences", "trainings", "tokens", "errored")  # printed at the end of a run
@@ -57,6 +57,7 @@ def build_tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
         _build_differences_table(found, with_paper),
         _build_shown_table(found),
         _build_strata_table(found),
+        _build_next_table(found),
         _build_tasks_table(found, with_paper),
         _build_trainings_table(found),
         build_measures_table(found),
@@ -331,6 +332,52 @@ def _build_strata_table(found: Analysis) -> Sheet:
             low, high, _ = sheets.format_interval(gain.interval) if gain.interval else ("", "", "")
             rows.append((pair.name, gain.stratum, gain.units, format_difference(gain.difference), low, high))
     return _build_table("strata", ("second - first", "stratum", "units", "points", *INTERVAL), rows)
+
+
+def _build_next_table(found: Analysis) -> Sheet:
+    """Build the table of runs that would find what this one may have missed, with their calls and dollars."""
+    rows: list[Sequence[Any]] = []
+    notes = []
+    for pair in _list_open_pairs(found):
+        assert pair.noise is not None
+        notes.append(_describe_noise(pair))
+        calls, dollars = _measure_unit_costs(found, pair)
+        for points in TO_FIND:
+            for design in list_larger_designs(pair.noise.design, pair.noise.spread, points):
+                counts = (design.task_types, design.variants, design.seeds, design.units)
+                cells = [format_number(None if calls is None else round(calls * design.units), ",")]
+                if not found.bill.free:
+                    cells.append(sheets.format_dollar_amount(None if dollars is None else dollars * design.units))
+                rows.append((pair.name, format_number(points, "g"), f"more {design.more}", *counts, *cells))
+    columns = ("second - first", "to find", "by", "task types", "variants", "seeds", "units/arm", "calls")
+    return _build_table("next", (*columns, *(() if found.bill.free else ("USD",))), rows, notes)
+
+
+def _list_open_pairs(found: Analysis) -> list[Comparison]:
+    """Return the first comparisons that found no winner, and whose noise is known."""
+    pairs = [pair for pair in found.comparisons if not pair.has_winner and pair.verdict.word != "not tested"]
+    return [pair for pair in pairs if pair.noise and pair.noise.spread.units][:MOST]
+
+
+def _describe_noise(pair: Comparison) -> str:
+    noise = pair.noise
+    assert noise is not None
+    parts = f"{pair.name}: differences vary by {noise.spread.units:.0f} points within task types"
+    parts += f", and those of task types by {noise.spread.types:.0f} more" if noise.spread.types else ""
+    known = noise.spread.trial
+    trial = "" if known is None else f"; two equal arms differ by {known:.0f} in a trial of one unit"
+    return f"{parts} (standard deviations){trial}."
+
+
+def _measure_unit_costs(found: Analysis, pair: Comparison) -> tuple[float | None, float | None]:
+    """Return the model calls and the dollars that a unit of both arms took."""
+    calls, dollars = [], []
+    for arm in found.arms:
+        if arm.arm in (pair.first, pair.second):
+            calls.append(arm.calls_per_unit)
+            billed = total_billed(found.spent[arm.arm])
+            dollars.append(None if billed is None or not arm.units else billed / arm.units)
+    return sum_amounts(calls), sum_amounts(dollars)
 
 
 def _build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:

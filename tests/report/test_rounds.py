@@ -5,13 +5,12 @@ from dataclasses import replace
 import pytest
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.records import REFUSED, Failure
+from rsso_dspy.records import REFUSED, Announcement, Failure
 from rsso_dspy.report.analysis import RunRecords, analyze, serialize_analysis
 from rsso_dspy.report.compare import Question
 from rsso_dspy.report.metrics import group_by_arm
 from rsso_dspy.report.rounds import compare_rounds, count_complete_rounds, judge_so_far
 from rsso_dspy.report.tables import build_tables, write_headline
-from rsso_dspy.rounds import Announcement
 from tests.records import record
 
 TYPES = 14

@@ -1,0 +1,67 @@
+"""How much of a difference is noise.
+
+    measure_noise(differences, before, after)       # Noise(Spread(types=9.5, units=25.8, trial=None), 14, 4.0)
+
+The parts are those of a one-way analysis of variance of the units' differences, with task types as groups; that of a
+trial comes free where both arms begin without a memory and do not share their answers: their first trials are two
+draws of the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, variance
+
+from rsso_dspy.power import Design, Spread
+from rsso_dspy.records import UnitRecord
+from rsso_dspy.report.doses import list_memory_regions
+from rsso_dspy.report.intervals import UnitValue, count_variants, group_values
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The spread of the differences of two arms, in points."""
+
+    spread: Spread
+    task_types: int
+    variants: float  # of a type, on average
+
+    @property
+    def design(self) -> Design:
+        """The size of the run that was measured."""
+        return Design(self.task_types, max(1, round(self.variants)))
+
+
+def measure_noise(
+    values: Sequence[UnitValue], before: Sequence[UnitRecord], after: Sequence[UnitRecord]
+) -> Noise | None:
+    """Measure the noise of the differences `values` of two arms, given with their units; None of a single task type,
+    and where each type has a single variant, which does not show how much its others would differ."""
+    by_type = [[value.value for value in of_type] for of_type in group_values((v.task, v) for v in values).values()]
+    sizes = [len(differences) for differences in by_type]
+    if len(by_type) < 2 or max(sizes) < 2:
+        return None
+
+    spare = sum(sizes) - len(sizes)
+    within = sum(variance(values) * (len(values) - 1) for values in by_type if len(values) > 1) / spare
+    mean = fmean(value.value for value in values)
+    between = sum(size * (fmean(of_type) - mean) ** 2 for size, of_type in zip(sizes, by_type, strict=True))
+    usual_size = (sum(sizes) - sum(size**2 for size in sizes) / sum(sizes)) / (len(sizes) - 1)
+    of_types = max(0.0, (between / (len(sizes) - 1) - within) / usual_size)
+    return Noise(
+        Spread(of_types**0.5, within**0.5, measure_trial_noise(before, after)),
+        len(by_type),
+        count_variants(values) / len(by_type),
+    )
+
+
+def measure_trial_noise(before: Sequence[UnitRecord], after: Sequence[UnitRecord]) -> float | None:
+    """Return the standard deviation, in points, of the difference between first trials of the same units, whose mean is
+    0; None where the arms share them, or a memory stood in one of them."""
+    trials = [(one.trials[0], other.trials[0]) for one, other in zip(before, after, strict=True)]
+    if any(list_memory_regions(trial) for pair in trials for trial in pair):
+        return None
+    played = [(one.trajectory, other.trajectory) for one, other in trials if one.trajectory and other.trajectory]
+    actions = [[[step.action for step in trajectory.steps] for trajectory in pair] for pair in played]
+    if all(one == other for one, other in actions):
+        return None
+    return fmean((other.accumulator - one.accumulator) ** 2 for one, other in played) ** 0.5
