@@ -11,6 +11,7 @@ from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT, RoleUsage, TrainingRec
 from rsso_dspy.report import compare, metrics
 from rsso_dspy.report.intervals import MeanEstimate, UnitValue, estimate_mean
 from rsso_dspy.report.limits import describe_limits
+from rsso_dspy.report.repeats import find_dependence
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +200,7 @@ class Analysis:
     """Each arm of Reflexion to the metrics of its first trials alone, which rSSO prints as ReAct (Table 1, note)."""
     unreadable: Mapping[str, int]  # arm to its steps, where the actor's answer could be read at none of them
     limits: tuple[str, ...]  # sentences on answers and prompts that were cut
+    dependence: Mapping[str, str]  # arm of several trials to why these are no independent repeats
 
     @property
     def missing_units(self) -> int:
@@ -273,6 +275,7 @@ def analyze(
         first_trials=_compute_first_trials(scored),
         unreadable=_count_unreadable(scored),
         limits=tuple(describe_limits(chain.from_iterable(scored.values()))),
+        dependence=_find_dependence(scored),
     )
 
 
@@ -283,6 +286,11 @@ def _compute_first_trials(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[st
             alone = [replace(record, trials=record.trials[:1]) for record in records]
             first_trials[arm] = metrics.compute_arm_metrics(arm, alone)
     return first_trials
+
+
+def _find_dependence(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[str, str]:
+    several = {arm: records for arm, records in scored.items() if any(len(record.trials) > 1 for record in records)}
+    return {arm: why for arm, records in several.items() if (why := find_dependence(records))}
 
 
 def _count_unreadable(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:
@@ -389,6 +397,7 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
         measures[row.arm] = same | {name: each.pop(name) for name in MEASURES}
         paid = total_billed(entry for entry in found.bill.entries if entry.arm == row.arm)
         each |= {"cost": total_billed(found.spent[row.arm]), "paid": paid}
+        each["dependence"] = found.dependence.get(row.arm, "")
         each |= _serialize_learning(row.learning)
     return {
         "facts": {name: list(values) for name, values in found.facts.items() if values},

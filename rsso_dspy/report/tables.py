@@ -50,6 +50,7 @@ def build_tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
         build_methods_table(found, with_paper),
         _build_learning_table(found, with_paper),
         _build_success_table(found),
+        _build_repeats_table(found),
         _build_reflections_table(found),
         _build_failures_table(found),
         _build_differences_table(found, with_paper),
@@ -179,13 +180,27 @@ def _build_success_table(found: Analysis) -> Sheet:
     rows = [
         (
             *(arm.arm, each.trial, each.solved, each.additional, arm.units - each.solved),
-            *(format_number(share, ".1%") for share in (each.accuracy, each.all_solved)),
+            format_number(each.accuracy, ".1%"),
         )
         for arm in found.arms
         if len(arm.learning.success) > 1
         for each in arm.learning.success
     ]
-    return _build_table("success", ("arm", "trial", "solved", "additional", "fail", "accuracy", "pass^k"), rows)
+    return _build_table("success", ("arm", "trial", "solved", "additional", "fail", "accuracy"), rows)
+
+
+def _build_repeats_table(found: Analysis) -> Sheet:
+    """Build the table of pass^k, for which an arm has a row a kind of repeats and k."""
+    rows: list[Sequence[Any]] = []
+    for arm in found.arms:
+        for success in arm.repeat_success:
+            interval = success.estimate.interval
+            low, high = (interval.low, interval.high) if interval else (None, None)
+            shares = (format_number(value, ".1f") for value in (success.estimate.mean, low, high))
+            rows.append((arm.arm, success.repeats, success.k, success.variants, *shares))
+    arms_by_reason = group_values((why, arm) for arm, why in found.dependence.items())
+    notes = [f"No pass^k of trials: {sheets.join_words(arms)}: {why}." for why, arms in arms_by_reason.items()]
+    return _build_table("repeats", ("arm", "repeats", "k", "variants", "pass^k, %", *INTERVAL), rows, notes)
 
 
 def _build_reflections_table(found: Analysis) -> Sheet:

@@ -1,0 +1,136 @@
+"""pass^k: how likely k independent repeats of a variant are all solved (tau-bench, Yao et al. 2024).
+
+    estimate_repeat_success(records)        # RepeatSuccess("trials", k=2, variants=56, estimate=...), ...
+
+Repeats of a variant are its trials, where none depends on an earlier one, or its whole units, one a seed. With c of n
+repeats solved, a draw of k of them is all solved in C(c, k) / C(n, k) of cases, which is unbiased as long as n was
+chosen beforehand (the estimator of pass@k in Chen et al. 2021, of all solved instead of any).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import Literal
+
+from rsso_dspy.errors import UsageError
+from rsso_dspy.programs.methods import get_method
+from rsso_dspy.records import TrialsRecord, UnitRecord
+from rsso_dspy.report.doses import count_shown_memories
+from rsso_dspy.report.intervals import SCORES, MeanEstimate, UnitValue, estimate_mean, group_values
+
+Repeats = Literal["trials", "units"]
+
+LEARNS = "a trial reads what earlier ones wrote"
+STOPS = "units stop at a success; protocol.stop_on_success=false plays on"
+WARMER = "its later trials were sampled by other settings than the first"
+
+PLAYS_ON = "stop_on_success=False"
+STOPS_ALIKE = "stop_on_success=True"
+PLAYING_ON = "release/"  # presets that play on after a success, unless they say that they stop
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatSuccess:
+    """pass^k of one arm."""
+
+    repeats: Repeats
+    k: int
+    variants: int  # those with k repeats or more, over which it is averaged
+    estimate: MeanEstimate  # percent of draws of k repeats that are all solved
+
+
+@dataclass(frozen=True, slots=True)
+class VariantRepeats:
+    """The repeats of one variant."""
+
+    task: str
+    variant: int
+    solved: int
+    played: int
+
+
+def estimate_repeat_success(scored: Sequence[UnitRecord]) -> Iterator[RepeatSuccess]:
+    """Yield pass^k of the units of one arm for k = 1, 2, ... up to the most repeats of a variant: of trials, then of
+    whole units. Nothing where no variant has two repeats."""
+    if not find_dependence(scored):
+        yield from _estimate("trials", _count_solved_trials(scored))
+    yield from _estimate("units", _count_solved_units(scored))
+
+
+def find_dependence(scored: Sequence[UnitRecord]) -> str:
+    """Return why the trials of an arm are no independent repeats; empty where they are."""
+    if _learns(scored):
+        return LEARNS
+    if not _plays_on(scored):
+        return STOPS
+    if any(_changes_settings(record) for record in scored):
+        return WARMER
+    return ""
+
+
+def _learns(scored: Sequence[UnitRecord]) -> bool:
+    """Whether a memory may have changed from trial to trial. Of a method that is unknown here, whether any text of a
+    memory stood in its prompts."""
+    if any("frozen=True" in record.protocol.split() for record in scored):
+        return False
+    try:
+        return any(get_method(record.method).written for record in scored[:1])
+    except UsageError:
+        return any(memory.trials for memory in count_shown_memories(scored))
+
+
+def _plays_on(scored: Sequence[UnitRecord]) -> bool:
+    """Whether every unit played all its trials, and would have done so after a success too: the number of trials must
+    not depend on their results."""
+    longest = max((len(record.trials) for record in scored), default=0)
+    if any(len(record.trials) < max(longest, record.trials_allowed) for record in scored):
+        return False
+    has_gone_on = any(trajectory.solved for record in scored for trajectory in record.trajectories[:-1])
+    return has_gone_on or all(_says_to_play_on(record.protocol) for record in scored)
+
+
+def _says_to_play_on(protocol: str) -> bool:
+    preset, *departures = protocol.split() or [""]
+    return PLAYS_ON in departures or (preset.startswith(PLAYING_ON) and STOPS_ALIKE not in departures)
+
+
+def _changes_settings(record: TrialsRecord) -> bool:
+    """Whether the actor was sampled otherwise in a later trial, as where retries are warmer than a first trial at
+    temperature 0. A seed is no setting."""
+    sent = [
+        {name: value for name, value in result.sent.get("actor", {}).items() if name != "seed"}
+        for result in record.trials
+    ]
+    return any(settings != sent[0] for settings in sent[1:])
+
+
+def _count_solved_trials(scored: Iterable[UnitRecord]) -> Iterator[VariantRepeats]:
+    for task, variant, units in _group_by_variant(scored):
+        solved = [trajectory.solved for unit in units for trajectory in unit.trajectories]
+        yield VariantRepeats(task, variant, sum(solved), len(solved))
+
+
+def _count_solved_units(scored: Iterable[UnitRecord]) -> Iterator[VariantRepeats]:
+    for task, variant, units in _group_by_variant(scored):
+        solved = [any(trajectory.solved for trajectory in unit.trajectories) for unit in units]
+        yield VariantRepeats(task, variant, sum(solved), len(solved))
+
+
+def _group_by_variant(scored: Iterable[UnitRecord]) -> Iterator[tuple[str, int, list[UnitRecord]]]:
+    units = group_values(((record.variant.task, record.variant.index), record) for record in scored)
+    for (task, variant), records in units.items():
+        yield task, variant, records
+
+
+def _estimate(repeats: Repeats, counted: Iterable[VariantRepeats]) -> Iterator[RepeatSuccess]:
+    variants = list(counted)
+    most = max((variant.played for variant in variants), default=0)
+    if most < 2:
+        return
+    for k in range(1, most + 1):
+        shares = [
+            UnitValue(each.task, each.variant, 100 * comb(each.solved, k) / comb(each.played, k))
+            for each in variants
+            if each.played >= k
+        ]
+        yield RepeatSuccess(repeats, k, len(shares), estimate_mean(shares, SCORES))
