@@ -407,8 +407,23 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
         "repeated": {arm: {"equal": equal, "units": units} for arm, (equal, units) in found.repeated.items()},
         "measures": measures,
         "bill": serialize_cost_report(found.bill),
+        "question": asdict(found.question),
+        "family": _serialize_family(found),
         **({"remarks": list(found.remarks)} if found.remarks else {}),
     }
+
+
+def _serialize_family(found: Analysis) -> dict[str, Any]:
+    """Serialize the tests of the report, each once, with p before and after the correction for their number."""
+    tests: dict[compare.FamilyTest, dict[str, Any]] = {}
+    for pair in found.comparisons:
+        tests[pair.family_test] = {"test": pair.name, "p": pair.flips.p, "holm": pair.holm}
+    for square in found.squares.values():
+        for (test, effect), name in zip(square.effects.items(), square.effect_names, strict=True):
+            tests.setdefault(test, {"test": name, "p": effect.flips.p, "holm": effect.holm})
+    numbers = [{"pairs": test.pairs, "trials": test.trials} for test in tests]
+    listed = [row | number for row, number in zip(tests.values(), numbers, strict=True) if row["p"] is not None]
+    return {"correction": "Holm", "size": found.tests, "tests": listed}
 
 
 def _serialize_learning(learnt: metrics.Learning) -> dict[str, Any]:

@@ -279,7 +279,7 @@ def _build_results(records: Sequence[UnitRecord]) -> dict[str, Any]:
 
 
 def _build_repeat_metrics(scored: Sequence[UnitRecord]) -> dict[str, dict[str, Any]]:
-    """Build pass^k, 0 to 1, by its name: of whole units, which are epochs, ``pass^2``; of trials ``pass^2 of trials``."""
+    """Build pass^k, 0 to 1, by name: ``pass^2`` of whole units, which are epochs; ``pass^2 of trials``."""
     metrics = {}
     for success in estimate_repeat_success(scored):
         name = f"pass^{success.k}" + (" of trials" if success.repeats == "trials" else "")

@@ -249,14 +249,9 @@ def _build_square_rows(
     square: Factorial2x2, program: str, comparisons: Sequence[Comparison], with_paper: bool
 ) -> Iterator[Sequence[Any]]:
     """Yield the interaction of a 2x2, and what both memories gain over each where that is no row of its own."""
-    (neither, reflections, skills, both) = square.corners
     compared = {pair.family_test for pair in comparisons}
-    described = (
-        (f"{both} - {skills} - {reflections} + {neither}", square.reading),
-        (f"{both} - {reflections} (2x2)", "both over reflections"),
-        (f"{both} - {skills} (2x2)", "both over skills"),
-    )
-    for (test, effect), (name, asks) in zip(square.effects.items(), described, strict=True):
+    questions = (square.reading, "both over reflections", "both over skills")
+    for (test, effect), name, asks in zip(square.effects.items(), square.effect_names, questions, strict=True):
         if test in compared:
             continue
         tests = [sheets.format_p_value(effect.flips.p), sheets.format_p_value(effect.holm)]
