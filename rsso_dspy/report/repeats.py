@@ -53,8 +53,8 @@ def estimate_repeat_success(scored: Sequence[UnitRecord]) -> Iterator[RepeatSucc
     """Yield pass^k of the units of one arm for k = 1, 2, ... up to the most repeats of a variant: of trials, then of
     whole units. Nothing where no variant has two repeats."""
     if not find_dependence(scored):
-        yield from _estimate("trials", _count_solved_trials(scored))
-    yield from _estimate("units", _count_solved_units(scored))
+        yield from estimate_from_counts("trials", _count_solved_trials(scored))
+    yield from estimate_from_counts("units", _count_solved_units(scored))
 
 
 def find_dependence(scored: Sequence[UnitRecord]) -> str:
@@ -122,7 +122,8 @@ def _group_by_variant(scored: Iterable[UnitRecord]) -> Iterator[tuple[str, int, 
         yield task, variant, records
 
 
-def _estimate(repeats: Repeats, counted: Iterable[VariantRepeats]) -> Iterator[RepeatSuccess]:
+def estimate_from_counts(repeats: Repeats, counted: Iterable[VariantRepeats]) -> Iterator[RepeatSuccess]:
+    """Yield pass^k for k = 1, 2, ... up to the most repeats of a variant; nothing where none has two."""
     variants = list(counted)
     most = max((variant.played for variant in variants), default=0)
     if most < 2:
