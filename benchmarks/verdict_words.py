@@ -8,19 +8,21 @@ units lose, in a one-sided one none does. `covers` is the share of 95% intervals
 are shares of verdicts, in bold where they are wrong: a winner at no effect, the wrong winner, and `no difference of 10`
 where the true difference is 10.
 
-Second, four arms with a shared first trial and three trials, of which the best counts: neither memory, reflections,
+Second, looking early: a run of equal arms is reported after every variant of each type, and stops at the first winner.
+
+Third, four arms with a shared first trial and three trials, of which the best counts: neither memory, reflections,
 skills, both. Types and variants are of unlike difficulty; a memory changes the odds of success in later trials. Shares
 are of reports with a winner in any of their five comparisons, and of readings of the 2x2.
 
-Third, pass^k of an arm that learns nothing, over three trials a variant: how often its interval covers. The second and
-the third simulate a quarter of the runs.
+Fourth, pass^k of an arm that learns nothing, over three trials a variant: how often its interval covers. The third and
+the fourth simulate a quarter of the runs.
 """
 
 import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -203,6 +205,38 @@ def collect_evidence(values: Sequence[UnitValue], interval: MeanInterval | None)
     """Collect the evidence of a report with one test."""
     flips = run_flip_test(values, "task types")
     return Evidence(len(values), interval, flips, flips.p, tests=1)
+
+
+# Looking early.
+
+
+@dataclass(frozen=True, slots=True)
+class LookShares:
+    """Shares of runs of equal arms with a winner."""
+
+    types: int
+    looks: int  # each after another variant of every type
+    icc: float
+    at_last: float
+    at_any: float
+
+
+def simulate_looks(size: RunSize, icc: float, draws: int) -> LookShares:
+    dice = np.random.default_rng([size.types, size.variants, round(100 * icc)])
+    at_last = at_any = 0
+    for differences in draw_differences(dice, EFFECTS[0], size, icc, draws):
+        winners = [has_winner(list_values(differences[:, :number])) for number in range(1, size.variants + 1)]
+        at_last += winners[-1]
+        at_any += any(winners)
+    return LookShares(size.types, size.variants, icc, at_last / draws, at_any / draws)
+
+
+def has_winner(values: Sequence[UnitValue]) -> bool:
+    """Whether a report with one test names a winner. Without a significant test no interval is needed."""
+    evidence = collect_evidence(values, None)
+    if not evidence.is_significant:
+        return False
+    return judge_difference(replace(evidence, interval=estimate_interval(values))).has_winner
 
 
 # Four arms.
@@ -415,6 +449,17 @@ def format_share(share: float, is_wrong: bool = False) -> str:
     return f"**{share:.1%}**" if is_wrong else f"{share:.1%}"
 
 
+def print_looks(draws: int) -> list[LookShares]:
+    print_head("types", "looks", "ICC", "a winner at the last look", "at any")
+    found = []
+    for size in LARGE:
+        for icc in size.correlations:
+            shares = simulate_looks(size, icc, draws)
+            found.append(shares)
+            print_row(size.types, size.variants, icc, f"**{shares.at_last:.1%}**", f"**{shares.at_any:.1%}**")
+    return found
+
+
 def print_reports(draws: int) -> list[WorldShares]:
     print_head("world", "types x variants", "gains of reflections, skills, both", "any winner", *READINGS)
     found = []
@@ -455,10 +500,12 @@ def main() -> None:
     cells = print_comparisons(given.draws)
     print()
     fewer = -(-given.draws // 4)
+    looks = print_looks(given.draws)
+    print()
     worlds = print_reports(fewer)
     print()
     repeats = print_repeats(fewer)
-    tables: dict[str, Sequence[Any]] = {"comparisons": cells, "reports": worlds, "repeats": repeats}
+    tables: dict[str, Sequence[Any]] = {"comparisons": cells, "looks": looks, "reports": worlds, "repeats": repeats}
     rows = {name: [round_numbers(asdict(row)) for row in table] for name, table in tables.items()}
     print(json.dumps({"draws": given.draws, "draws_of_reports": fewer, **rows}))
 
