@@ -16,7 +16,14 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import TrialsRecord, UnitRecord
 from rsso_dspy.report.doses import count_shown_memories
-from rsso_dspy.report.intervals import SCORES, MeanEstimate, UnitValue, estimate_mean, group_values
+from rsso_dspy.report.intervals import (
+    SCORES,
+    MeanEstimate,
+    UnitValue,
+    count_variants,
+    estimate_mean,
+    group_values,
+)
 
 Repeats = Literal["trials", "units"]
 
@@ -24,8 +31,6 @@ LEARNS = "a trial reads what earlier ones wrote"
 STOPS = "units stop at a success; protocol.stop_on_success=false plays on"
 WARMER = "its later trials were sampled by other settings than the first"
 
-PLAYS_ON = "stop_on_success=False"
-STOPS_ALIKE = "stop_on_success=True"
 PLAYING_ON = "release/"  # presets that play on after a success, unless they say that they stop
 
 
@@ -35,13 +40,13 @@ class RepeatSuccess:
 
     repeats: Repeats
     k: int
-    variants: int  # those with k repeats or more, over which it is averaged
+    variants: int  # those with k repeats or more
     estimate: MeanEstimate  # percent of draws of k repeats that are all solved
 
 
 @dataclass(frozen=True, slots=True)
 class VariantRepeats:
-    """The repeats of one variant."""
+    """The repeats of one variant that began with the same memory."""
 
     task: str
     variant: int
@@ -52,7 +57,8 @@ class VariantRepeats:
 def estimate_repeat_success(scored: Sequence[UnitRecord]) -> Iterator[RepeatSuccess]:
     """Yield pass^k of the units of one arm for k = 1, 2, ... up to the most repeats of a variant: of trials, then of
     whole units. Nothing where no variant has two repeats."""
-    if not find_dependence(scored):
+    has_several = any(len(record.trials) > 1 for record in scored)
+    if has_several and not find_dependence(scored):
         yield from estimate_from_counts("trials", _count_solved_trials(scored))
     yield from estimate_from_counts("units", _count_solved_units(scored))
 
@@ -71,12 +77,19 @@ def find_dependence(scored: Sequence[UnitRecord]) -> str:
 def _learns(scored: Sequence[UnitRecord]) -> bool:
     """Whether a memory may have changed from trial to trial. Of a method that is unknown here, whether any text of a
     memory stood in its prompts."""
-    if any("frozen=True" in record.protocol.split() for record in scored):
+    if all(_is_frozen(record.protocol) for record in scored):
         return False
     try:
         return any(get_method(record.method).written for record in scored[:1])
     except UsageError:
         return any(memory.trials for memory in count_shown_memories(scored))
+
+
+def _is_frozen(protocol: str) -> bool:
+    """Whether memories are read and never changed, as they are too where a training wrote them."""
+    departures = protocol.split()[1:]
+    is_trained = any(departure.startswith("transfer=") for departure in departures)
+    return "frozen=True" in departures or (is_trained and "frozen=False" not in departures)
 
 
 def _plays_on(scored: Sequence[UnitRecord]) -> bool:
@@ -91,7 +104,9 @@ def _plays_on(scored: Sequence[UnitRecord]) -> bool:
 
 def _says_to_play_on(protocol: str) -> bool:
     preset, *departures = protocol.split() or [""]
-    return PLAYS_ON in departures or (preset.startswith(PLAYING_ON) and STOPS_ALIKE not in departures)
+    if preset.startswith(PLAYING_ON):
+        return "stop_on_success=True" not in departures
+    return "stop_on_success=False" in departures
 
 
 def _changes_settings(record: TrialsRecord) -> bool:
@@ -105,21 +120,25 @@ def _changes_settings(record: TrialsRecord) -> bool:
 
 
 def _count_solved_trials(scored: Iterable[UnitRecord]) -> Iterator[VariantRepeats]:
-    for task, variant, units in _group_by_variant(scored):
-        solved = [trajectory.solved for unit in units for trajectory in unit.trajectories]
+    """Count trials of all seeds together, but for seeds that learnt other memories beforehand."""
+    groups = group_values(
+        ((record.variant.task, record.variant.index, _name_memory(record)), record) for record in scored
+    )
+    for (task, variant, _), records in groups.items():
+        solved = [trajectory.solved for record in records for trajectory in record.trajectories]
         yield VariantRepeats(task, variant, sum(solved), len(solved))
+
+
+def _name_memory(record: UnitRecord) -> tuple[str, ...]:
+    """Name what a unit began with: files by their content, and what was learnt before by the seed of its run."""
+    return tuple(source.digest if source.kind == "file" else f"seed {record.seed}" for source in record.sources)
 
 
 def _count_solved_units(scored: Iterable[UnitRecord]) -> Iterator[VariantRepeats]:
-    for task, variant, units in _group_by_variant(scored):
-        solved = [any(trajectory.solved for trajectory in unit.trajectories) for unit in units]
+    groups = group_values(((record.variant.task, record.variant.index), record) for record in scored)
+    for (task, variant), records in groups.items():
+        solved = [any(trajectory.solved for trajectory in record.trajectories) for record in records]
         yield VariantRepeats(task, variant, sum(solved), len(solved))
-
-
-def _group_by_variant(scored: Iterable[UnitRecord]) -> Iterator[tuple[str, int, list[UnitRecord]]]:
-    units = group_values(((record.variant.task, record.variant.index), record) for record in scored)
-    for (task, variant), records in units.items():
-        yield task, variant, records
 
 
 def estimate_from_counts(repeats: Repeats, counted: Iterable[VariantRepeats]) -> Iterator[RepeatSuccess]:
@@ -134,4 +153,4 @@ def estimate_from_counts(repeats: Repeats, counted: Iterable[VariantRepeats]) ->
             for each in variants
             if each.played >= k
         ]
-        yield RepeatSuccess(repeats, k, len(shares), estimate_mean(shares, SCORES))
+        yield RepeatSuccess(repeats, k, count_variants(shares), estimate_mean(shares, SCORES))

@@ -248,7 +248,7 @@ COMPUTED = {
 
 
 def play(scores: Scores, least: int = 0) -> list[UnitRecord]:
-    """The units of a run. A reflection stands in the prompts of the trials of `reflexion` that follow a failed one, from
+    """The units of a run. A reflection stands in the prompts of `reflexion` in trials that follow a failed one, from
     unit `least` on."""
     units = []
     for place, ((task, variant), of) in enumerate(scores.items()):

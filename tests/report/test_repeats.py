@@ -8,6 +8,7 @@ from statistics import fmean
 
 import pytest
 
+from rsso_dspy.records import Source
 from rsso_dspy.report.analysis import RunRecords, analyze, serialize_analysis
 from rsso_dspy.report.export import write_inspect_logs
 from rsso_dspy.report.repeats import LEARNS, STOPS, WARMER, estimate_repeat_success, find_dependence
@@ -51,6 +52,24 @@ def test_trials_of_several_seeds_are_repeats_of_one_variant():
     assert list_shares(units, "trials") == pytest.approx([400 / 6, 40, 20, 100 / 15, 0, 0])
 
 
+def test_seeds_that_were_trained_apart_are_no_repeats_of_each_other():
+    """Three trials of each: one seed solved two, and the other none. Pooled, 2 of 6 would give 1 of 15 pairs."""
+    protocol = "sso-adapt/3 transfer=3x10 trials=3 stop_on_success=False"
+    units = [*play("sso", {1: "wlw"}), *play("sso", {1: "lll"}, seed=1)]
+    trained = [replace(unit, protocol=protocol, sources=(Source("skills", "training", "boil"),)) for unit in units]
+    found = list(estimate_repeat_success(trained))
+    assert [each.estimate.mean for each in found if each.repeats == "trials"] == pytest.approx([100 / 3, 100 / 6, 0])
+    assert {each.variants for each in found} == {1}
+    carried = [replace(unit, sources=(Source("skills", "file", "boil.json", "1f0c9a"),)) for unit in trained]
+    assert list_shares(carried, "trials")[:2] == pytest.approx([100 / 3, 100 / 15]), "both began with the same file"
+
+
+def test_units_of_one_trial_are_counted_once():
+    units = [unit for seed in (0, 1) for unit in play("react", {1: "w", 2: "l"}, seed=seed)]
+    found = estimate_repeat_success([replace(unit, protocol="release/2 trials=1") for unit in units])
+    assert [(each.repeats, each.k) for each in found] == [("units", 1), ("units", 2)]
+
+
 DEPENDENT = {
     "a reflection is written between trials": (play("reflexion"), LEARNS),
     "a constitution that is written too": (play("react+neural"), LEARNS),
@@ -58,6 +77,10 @@ DEPENDENT = {
     "units stop at a success": (play("react", {1: "w", 2: "lw", 3: "lll"}), STOPS),
     "no trial followed a success, and nobody says that one would": (play("react", {1: "lll", 2: "llw"}), STOPS),
     "one unit may play more": (play("react", allowed=4), STOPS),
+    "a preset that would play on, but was told to stop": (
+        [replace(unit, protocol="release/2 stop_on_success=True") for unit in play("react", {1: "lll"})],
+        STOPS,
+    ),
 }
 
 
