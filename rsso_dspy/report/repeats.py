@@ -22,7 +22,6 @@ from rsso_dspy.report.intervals import (
     UnitValue,
     count_variants,
     estimate_mean,
-    group_values,
 )
 
 Repeats = Literal["trials", "units"]
@@ -52,6 +51,10 @@ class VariantRepeats:
     variant: int
     solved: int
     played: int
+
+    def compute_all_solved(self, k: int) -> float:
+        """Return the percentage of draws of k repeats that are all solved."""
+        return 100 * comb(self.solved, k) / comb(self.played, k)
 
 
 def estimate_repeat_success(scored: Sequence[UnitRecord]) -> Iterator[RepeatSuccess]:
@@ -88,8 +91,11 @@ def _learns(scored: Sequence[UnitRecord]) -> bool:
 def _is_frozen(protocol: str) -> bool:
     """Whether memories are read and never changed, as they are too where a training wrote them."""
     departures = protocol.split()[1:]
-    is_trained = any(departure.startswith("transfer=") for departure in departures)
-    return "frozen=True" in departures or (is_trained and "frozen=False" not in departures)
+    if "frozen=True" in departures:
+        return True
+    if "frozen=False" in departures:
+        return False
+    return any(departure.startswith("transfer=") for departure in departures)
 
 
 def _plays_on(scored: Sequence[UnitRecord]) -> bool:
@@ -112,32 +118,43 @@ def _says_to_play_on(protocol: str) -> bool:
 def _changes_settings(record: TrialsRecord) -> bool:
     """Whether the actor was sampled otherwise in a later trial, as where retries are warmer than a first trial at
     temperature 0. A seed is no setting."""
-    sent = [
-        {name: value for name, value in result.sent.get("actor", {}).items() if name != "seed"}
-        for result in record.trials
-    ]
-    return any(settings != sent[0] for settings in sent[1:])
+    settings = []
+    for result in record.trials:
+        sent = dict(result.sent.get("actor", {}))
+        sent.pop("seed", None)
+        settings.append(sent)
+    return any(later != settings[0] for later in settings[1:])
 
 
 def _count_solved_trials(scored: Iterable[UnitRecord]) -> Iterator[VariantRepeats]:
     """Count trials of all seeds together, but for seeds that learnt other memories beforehand."""
-    groups = group_values(
-        ((record.variant.task, record.variant.index, _name_memory(record)), record) for record in scored
-    )
-    for (task, variant, _), records in groups.items():
-        solved = [trajectory.solved for record in records for trajectory in record.trajectories]
+    trials: dict[tuple[str, int, tuple[str, ...]], list[bool]] = {}
+    for record in scored:
+        key = (record.variant.task, record.variant.index, _name_memory(record))
+        solved = [trajectory.solved for trajectory in record.trajectories]
+        trials.setdefault(key, []).extend(solved)
+
+    for (task, variant, _), solved in trials.items():
         yield VariantRepeats(task, variant, sum(solved), len(solved))
 
 
 def _name_memory(record: UnitRecord) -> tuple[str, ...]:
     """Name what a unit began with: files by their content, and what was learnt before by the seed of its run."""
-    return tuple(source.digest if source.kind == "file" else f"seed {record.seed}" for source in record.sources)
+    names = []
+    for source in record.sources:
+        is_file = source.kind == "file"
+        names.append(source.digest if is_file else f"seed {record.seed}")
+    return tuple(names)
 
 
 def _count_solved_units(scored: Iterable[UnitRecord]) -> Iterator[VariantRepeats]:
-    groups = group_values(((record.variant.task, record.variant.index), record) for record in scored)
-    for (task, variant), records in groups.items():
-        solved = [any(trajectory.solved for trajectory in record.trajectories) for record in records]
+    units: dict[tuple[str, int], list[bool]] = {}
+    for record in scored:
+        key = (record.variant.task, record.variant.index)
+        is_solved = any(trajectory.solved for trajectory in record.trajectories)
+        units.setdefault(key, []).append(is_solved)
+
+    for (task, variant), solved in units.items():
         yield VariantRepeats(task, variant, sum(solved), len(solved))
 
 
@@ -147,10 +164,10 @@ def estimate_from_counts(repeats: Repeats, counted: Iterable[VariantRepeats]) ->
     most = max((variant.played for variant in variants), default=0)
     if most < 2:
         return
+
     for k in range(1, most + 1):
-        shares = [
-            UnitValue(each.task, each.variant, 100 * comb(each.solved, k) / comb(each.played, k))
-            for each in variants
-            if each.played >= k
-        ]
+        shares = []
+        for variant in variants:
+            if variant.played >= k:
+                shares.append(UnitValue(variant.task, variant.variant, variant.compute_all_solved(k)))
         yield RepeatSuccess(repeats, k, count_variants(shares), estimate_mean(shares, SCORES))
