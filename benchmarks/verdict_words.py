@@ -32,6 +32,7 @@ from benchmarks.script import make_parser, parse_options, print_head, print_row
 from rsso_dspy.report.compare import run_flip_test
 from rsso_dspy.report.intervals import DIFFERENCES, MOST_POINTS, Bounds, MeanInterval, UnitValue, estimate_interval
 from rsso_dspy.report.repeats import VariantRepeats, estimate_from_counts
+from rsso_dspy.report.sheets import format_difference
 from rsso_dspy.report.statistics import FlipTest, apply_holm_correction
 from rsso_dspy.report.verdicts import MARGIN, Evidence, judge_difference, read_factorial
 from rsso_dspy.sign_flips import SIGNIFICANT
@@ -472,7 +473,7 @@ def print_reports(draws: int) -> list[WorldShares]:
                 format_share(getattr(shares, reading), is_wrong=reading not in (world.true_reading, "undecided"))
                 for reading in READINGS
             ]
-            gains = ", ".join(f"{gain:+.1f}" for gain in shares.gains)
+            gains = ", ".join(format_difference(gain, 1).text for gain in shares.gains)
             print_row(world.name, size, gains, format_share(shares.any_winner, is_wrong=nothing), *readings)
     return found
 
