@@ -305,6 +305,31 @@ def test_the_page_groups_the_differences_by_type():
     ]
 
 
+def test_the_steps_between_are_those_of_the_page():
+    """Errors, quantiles, squares and parts of a variance, from which its sums go on."""
+    scores = read_scores()
+    gains = subtract_best(scores)
+    failed = {key: gain for key, gain in gains.items() if scores[key]["react"][0] < 100}
+    gains_of_retries = {key: max(of["react"][:2]) - of["react"][0] for key, of in scores.items()}
+    errors = [find_ends(gains, DIFFERENCES).error, find_ends(gains_of_retries, GAINS).error]
+    errors.append(find_ends(failed, DIFFERENCES).error)
+
+    types = group_by_type(gains)
+    middle = sum(map(sum, types)) / (len(gains) + 2)
+    residuals = [sum(each) - middle * len(each) for each in types]
+    squares = sum(each**2 for each in [*residuals, 100 - middle, -100 - middle])
+    of_failed = group_by_type(failed)
+    between = fmean(map(len, of_failed)) * variance([fmean(each) for each in of_failed])
+    within = fmean(variance(each) for each in of_failed if len(each) > 1)
+
+    told = [f"{error:.3f}" for error in errors]
+    told += [", ".join(f"{each:.2f}" for each in residuals), f"{squares:.0f}", f"{between:.0f}", f"{within:.0f}"]
+    told += [f"{t.ppf(0.975, TYPES - 1):.3f}", f"{norm.ppf(0.975):.3f}", f"{find_detectable(1.0):.3f} errors"]
+    told += [f"{sum(max(of[arm]) for of in scores.values())} for `{arm}`" for arm in ARMS]
+    text = " ".join(page("NUMBERS.md").split())
+    assert not [figure for figure in told if figure not in text]
+
+
 SUM = re.compile(r"`([-+*/() .\d,Csqrt]+) = (-?[\d.]+)`")
 
 
