@@ -21,6 +21,7 @@ from rsso_dspy.records import (
 from rsso_dspy.report import compare, metrics
 from rsso_dspy.report.intervals import MeanEstimate, UnitValue, estimate_mean
 from rsso_dspy.report.limits import describe_limits
+from rsso_dspy.report.repeats import find_dependence
 from rsso_dspy.report.rounds import compare_rounds
 
 
@@ -212,6 +213,7 @@ class Analysis:
     """Each arm of Reflexion to the metrics of its first trials alone, which rSSO prints as ReAct (Table 1, note)."""
     unreadable: Mapping[str, int]  # arm to its steps, where the actor's answer could be read at none of them
     limits: tuple[str, ...]  # sentences on answers and prompts that were cut
+    dependence: Mapping[str, str]  # arm of several trials to why these are no independent repeats
 
     @property
     def missing_units(self) -> int:
@@ -288,6 +290,7 @@ def analyze(
         first_trials=_compute_first_trials(scored),
         unreadable=_count_unreadable(scored),
         limits=tuple(describe_limits(chain.from_iterable(scored.values()))),
+        dependence=_find_dependence(scored),
     )
 
 
@@ -311,6 +314,11 @@ def _compute_first_trials(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[st
             alone = [replace(record, trials=record.trials[:1]) for record in records]
             first_trials[arm] = metrics.compute_arm_metrics(arm, alone)
     return first_trials
+
+
+def _find_dependence(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[str, str]:
+    several = {arm: records for arm, records in scored.items() if any(len(record.trials) > 1 for record in records)}
+    return {arm: why for arm, records in several.items() if (why := find_dependence(records))}
 
 
 def _count_unreadable(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:
@@ -417,6 +425,7 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
         measures[row.arm] = same | {name: each.pop(name) for name in MEASURES}
         paid = total_billed(entry for entry in found.bill.entries if entry.arm == row.arm)
         each |= {"cost": total_billed(found.spent[row.arm]), "paid": paid}
+        each["dependence"] = found.dependence.get(row.arm, "")
         each |= _serialize_learning(row.learning)
     return {
         "facts": {name: list(values) for name, values in found.facts.items() if values},
@@ -426,8 +435,23 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
         "repeated": {arm: {"equal": equal, "units": units} for arm, (equal, units) in found.repeated.items()},
         "measures": measures,
         "bill": serialize_cost_report(found.bill),
+        "question": asdict(found.question),
+        "family": _serialize_family(found),
         **({"remarks": list(found.remarks)} if found.remarks else {}),
     }
+
+
+def _serialize_family(found: Analysis) -> dict[str, Any]:
+    """Serialize the tests of the report, each once, with p before and after the correction for their number."""
+    tests: dict[compare.FamilyTest, dict[str, Any]] = {}
+    for pair in found.comparisons:
+        tests[pair.family_test] = {"test": pair.name, "p": pair.flips.p, "holm": pair.holm}
+    for square in found.squares.values():
+        for (test, effect), name in zip(square.effects.items(), square.effect_names, strict=True):
+            tests.setdefault(test, {"test": name, "p": effect.flips.p, "holm": effect.holm})
+    numbers = [{"pairs": test.pairs, "trials": test.trials} for test in tests]
+    listed = [row | number for row, number in zip(tests.values(), numbers, strict=True) if row["p"] is not None]
+    return {"correction": "Holm", "size": found.tests, "tests": listed}
 
 
 def _serialize_learning(learnt: metrics.Learning) -> dict[str, Any]:

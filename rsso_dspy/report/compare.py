@@ -142,6 +142,11 @@ class Factorial2x2:
         effects = ((self.corners, self.interaction), ((one, both), self.over_one), ((other, both), self.over_other))
         return {FamilyTest(frozenset(arms), self.pairs, self.trials): effect for arms, effect in effects}
 
+    @property
+    def effect_names(self) -> tuple[str, str, str]:
+        neither, one, other, both = self.corners
+        return f"{both} - {other} - {one} + {neither}", f"{both} - {one} (2x2)", f"{both} - {other} (2x2)"
+
 
 @dataclass(frozen=True, slots=True)
 class Compared:

@@ -25,6 +25,7 @@ from rsso_dspy.regions import TEMPLATES
 from rsso_dspy.report.analysis import PROVENANCE, RunRecords, total_billed
 from rsso_dspy.report.intervals import UnitValue, estimate_mean
 from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, is_solved, select_scored_units
+from rsso_dspy.report.repeats import estimate_repeat_success
 from rsso_dspy.report.sheets import make_kind
 from rsso_dspy.report.terminal import replace_controls
 from rsso_dspy.version import __version__
@@ -271,8 +272,20 @@ def _build_results(records: Sequence[UnitRecord]) -> dict[str, Any]:
             {"stderr": found.interval.error} if found.interval else {}
         )  # over task types, or variants of one
         metrics = {each: {"name": each, "value": value, "params": {}} for each, value in values.items()}
+        if name == "solved":
+            metrics |= _build_repeat_metrics(scored)
         scores.append({"name": name, "scorer": name, "params": {}, "metrics": metrics})
     return {"total_samples": len(records), "completed_samples": len(scored), "scores": scores}
+
+
+def _build_repeat_metrics(scored: Sequence[UnitRecord]) -> dict[str, dict[str, Any]]:
+    """Build pass^k, 0 to 1, by name: ``pass^2`` of whole units, which are epochs; ``pass^2 of trials``."""
+    metrics = {}
+    for success in estimate_repeat_success(scored):
+        name = f"pass^{success.k}" + (" of trials" if success.repeats == "trials" else "")
+        params = {"k": success.k, "repeats": success.repeats, "variants": success.variants}
+        metrics[name] = {"name": name, "value": success.estimate.mean / 100, "params": params}
+    return metrics
 
 
 def _sum_usage(records: Sequence[UnitRecord]) -> dict[str, dict[str, int]]:

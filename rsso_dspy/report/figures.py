@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 WIDTH = 7.2  # width in inches, about that of a page's text
 HEIGHT = 3.6  # height of axes in inches
-ROW = 0.3  # inches of a line of a figure of rows
+ROW_OF_TWO_LINES = 0.42  # inches of a row of the figure of differences
 LONGEST = 36  # letters of a name in a picture
 LARGEST = 22.0  # points across the bubble with the most turns
 
@@ -175,8 +175,32 @@ def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFig
     return _finish_figure("survival", axes, list_notes(found, best=True))
 
 
+@dataclass(frozen=True, slots=True)
+class DifferenceRow:
+    """A row of the figure of differences, in points."""
+
+    name: str
+    difference: float
+    interval: MeanInterval | None
+    units: int
+    word: str  # the verdict, or how a 2x2 is read
+    marker: str = "o"
+
+    @property
+    def text(self) -> str:
+        """The numbers, and below them the verdict."""
+        ends = "no interval"
+        if self.interval:
+            ends = f"{_format_points(self.interval.low)} to {_format_points(self.interval.high)}"
+        return f"{_format_points(self.difference)} ({ends}), n = {self.units}\n{self.word}"
+
+
+def _format_points(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "−")
+
+
 def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
-    rows: list[tuple[str, MeanEstimate, int, str]] = []  # name, mean with its interval, units, marker
+    rows: list[DifferenceRow] = []
     doses: list[str] = []
     notes: list[str] = []
     pairs: list[Comparison] = []
@@ -186,30 +210,27 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
         pairs.append(pair)
         second, first = styles[pair.second].name, styles[pair.first].name
         name = f"{second}{chr(10) if len(first + second) > LONGEST else ' '}− {first}"
-        rows.append((name, MeanEstimate(pair.difference, pair.interval), pair.pairs, "o"))
+        rows.append(DifferenceRow(name, pair.difference, pair.interval, pair.pairs, str(pair.verdict)))
         doses += [f"{second} − {first}: {describe_doses(pair.doses)}."] if pair.doses else []
         if pair.trials < max(pair.may_play):
             notes = ["Each the best of as many trials as both arms may play."]
     for program, square in found.squares.items():
         name = f"interaction ({shorten_name(program)})" if len(found.squares) > 1 else "interaction"
-        rows.append((name, MeanEstimate(square.interaction.difference, square.interaction.interval), square.pairs, "D"))
+        effect = square.interaction
+        rows.append(DifferenceRow(name, effect.difference, effect.interval, square.pairs, square.reading, marker="D"))
         neither, reflections, skills, both = square.corners
         notes.append(f"{name}: {both} − {skills} − {reflections} + {neither}; {square.reading}.")
     notes += [*doses, *describe_difference_bars(pairs, list(found.squares.values()), found.question.over)]
     notes += list_notes(found, paired=True)
-    sizes = [1 + 0.5 * name.count("\n") for name, *_ in rows]
-    axes = _open_axes(ROW * sum(sizes) + 0.75)
-    places = [sum(sizes[:number]) + size / 2 for number, size in enumerate(sizes)]  # from the top
-    for (_, estimate, units, marker), place in zip(rows, places, strict=True):
-        if estimate.interval:
-            axes.plot(estimate.ends, [place, place], color=INK, linewidth=1.4)
-        filling = INK if estimate.interval else "none"  # a ring has no interval
-        axes.plot([estimate.mean], [place], marker, color=INK, markersize=5, markerfacecolor=filling)
-        mean, *ends = (format(each, "+.1f").replace("-", "−") for each in (estimate.mean, *estimate.ends))
-        words = f"{mean} ({' to '.join(ends) if estimate.interval else 'no interval'}), n = {units}"
-        axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
-    axes.set_yticks(places, [name for name, *_ in rows])
-    axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
+    axes = _open_axes(ROW_OF_TWO_LINES * len(rows) + 0.75)
+    for place, row in enumerate(rows):
+        if row.interval:
+            axes.plot([row.interval.low, row.interval.high], [place, place], color=INK, linewidth=1.4)
+        filling = INK if row.interval else "none"  # a ring has no interval
+        axes.plot([row.difference], [place], row.marker, color=INK, markersize=5, markerfacecolor=filling)
+        axes.text(1.02, place, row.text, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
+    axes.set_yticks(range(len(rows)), [row.name for row in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.margins(x=0.06)

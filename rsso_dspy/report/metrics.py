@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
-from math import comb
 from statistics import fmean
 from typing import TypeVar
 
@@ -24,6 +23,7 @@ from rsso_dspy.records import (
 )
 from rsso_dspy.report.doses import ShownMemory, count_shown_memories
 from rsso_dspy.report.intervals import MeanEstimate, UnitValue, estimate_mean, group_values
+from rsso_dspy.report.repeats import RepeatSuccess, estimate_repeat_success
 
 R = TypeVar("R", bound=TrialsRecord)
 UnitKey = tuple[str, int, int]  # identity of a unit across arms: task type, variant, seed
@@ -41,7 +41,6 @@ class TrialSuccess:
     solved: int  # variants solved in it or before
     additional: int  # variants solved in it for the first time
     accuracy: float  # solved so far, as a share of all variants, 0 to 1
-    all_solved: float | None  # pass^k; None where units stopped early
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +99,7 @@ class ArmMetrics:
     writings: Usage  # of the advisor, who writes and summarizes rules
     learning: Learning
     shown: tuple[ShownMemory, ...]  # of each memory of the method
+    repeat_success: tuple[RepeatSuccess, ...]  # pass^k, of trials and of whole units, where these are repeats
 
 
 def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
@@ -154,6 +154,7 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         writings=_sum_usage_by_role(scored).get("advisor", Usage()),
         learning=compute_learning(scored),
         shown=tuple(count_shown_memories(scored)),
+        repeat_success=tuple(estimate_repeat_success(scored)),
     )
 
 
@@ -192,7 +193,6 @@ def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> Iterator[Tr
 def compute_learning(scored: Sequence[UnitRecord]) -> Learning:
     longest = max((len(record.trials) for record in scored), default=0)
     solved = [[trajectory.solved for trajectory in record.trajectories] for record in scored]
-    wins = list(map(sum, solved))
     firsts = Counter(each.index(True) for each in solved if True in each)
     newly = [firsts[place] for place in range(longest)]
     by_task = group_values((unit.variant.task, True in each) for unit, each in zip(scored, solved, strict=True))
@@ -200,13 +200,11 @@ def compute_learning(scored: Sequence[UnitRecord]) -> Learning:
     by_held = group_values(pair for counts, each in held for pair in zip(counts, each, strict=False))
     failed = Counter(classify_failure(each) for unit in scored for each in unit.trajectories if not each.solved)
     sums = list(enumerate(accumulate(newly), start=1))
-    whole = all(len(record.trials) == max(longest, record.trials_allowed) for record in scored)
-    all_solved = [fmean(comb(won, k) / comb(longest, k) for won in wins) if whole else None for k, _ in sums]
     counts = [trial.learnt[REFLECTIONS] for record in scored for trial in record.trials if REFLECTIONS in trial.learnt]
     return Learning(
         tuple(
-            TrialSuccess(number, so_far, more, so_far / len(scored), every)
-            for (number, so_far), more, every in zip(sums, newly, all_solved, strict=True)
+            TrialSuccess(number, so_far, more, so_far / len(scored))
+            for (number, so_far), more in zip(sums, newly, strict=True)
         ),
         {level: next((t for t, so_far in sums if so_far >= len(scored) * level / 100), None) for level in LEVELS},
         {count: (sum(each), len(each)) for count, each in sorted(by_held.items())},

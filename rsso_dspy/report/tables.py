@@ -52,6 +52,7 @@ def build_tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
         build_methods_table(found, with_paper),
         _build_learning_table(found, with_paper),
         _build_success_table(found),
+        _build_repeats_table(found),
         _build_reflections_table(found),
         _build_failures_table(found),
         _build_differences_table(found, with_paper),
@@ -182,13 +183,27 @@ def _build_success_table(found: Analysis) -> Sheet:
     rows = [
         (
             *(arm.arm, each.trial, each.solved, each.additional, arm.units - each.solved),
-            *(format_number(share, ".1%") for share in (each.accuracy, each.all_solved)),
+            format_number(each.accuracy, ".1%"),
         )
         for arm in found.arms
         if len(arm.learning.success) > 1
         for each in arm.learning.success
     ]
-    return _build_table("success", ("arm", "trial", "solved", "additional", "fail", "accuracy", "pass^k"), rows)
+    return _build_table("success", ("arm", "trial", "solved", "additional", "fail", "accuracy"), rows)
+
+
+def _build_repeats_table(found: Analysis) -> Sheet:
+    """Build the table of pass^k, for which an arm has a row a kind of repeats and k."""
+    rows: list[Sequence[Any]] = []
+    for arm in found.arms:
+        for success in arm.repeat_success:
+            interval = success.estimate.interval
+            low, high = (interval.low, interval.high) if interval else (None, None)
+            shares = (format_number(value, ".1f") for value in (success.estimate.mean, low, high))
+            rows.append((arm.arm, success.repeats, success.k, success.variants, *shares))
+    arms_by_reason = group_values((why, arm) for arm, why in found.dependence.items())
+    notes = [f"No pass^k of trials: {sheets.join_words(arms)}: {why}." for why, arms in arms_by_reason.items()]
+    return _build_table("repeats", ("arm", "repeats", "k", "variants", "pass^k, %", *INTERVAL), rows, notes)
 
 
 def _build_reflections_table(found: Analysis) -> Sheet:
@@ -237,14 +252,9 @@ def _build_square_rows(
     square: Factorial2x2, program: str, comparisons: Sequence[Comparison], with_paper: bool
 ) -> Iterator[Sequence[Any]]:
     """Yield the interaction of a 2x2, and what both memories gain over each where that is no row of its own."""
-    (neither, reflections, skills, both) = square.corners
     compared = {pair.family_test for pair in comparisons}
-    described = (
-        (f"{both} - {skills} - {reflections} + {neither}", square.reading),
-        (f"{both} - {reflections} (2x2)", "both over reflections"),
-        (f"{both} - {skills} (2x2)", "both over skills"),
-    )
-    for (test, effect), (name, asks) in zip(square.effects.items(), described, strict=True):
+    questions = (square.reading, "both over reflections", "both over skills")
+    for (test, effect), name, asks in zip(square.effects.items(), square.effect_names, questions, strict=True):
         if test in compared:
             continue
         tests = [sheets.format_p_value(effect.flips.p), sheets.format_p_value(effect.holm)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.report.analysis import analyze
+from rsso_dspy.report.analysis import analyze, serialize_analysis
 from rsso_dspy.report.compare import (
     BESIDE_REFLECTIONS,
     FACTORIAL_METHODS,
@@ -48,6 +48,33 @@ def test_several_comparisons_are_corrected():
     assert one.flips.p == 2 / 2**6
     assert one.holm == pytest.approx(2 * one.flips.p)
     assert other.holm == pytest.approx(max(one.holm, other.flips.p))
+
+
+def test_json_lists_every_test_of_the_report_with_both_ps():
+    """Seven types all up, and seven that cancel out: p is 2/2^7, times two tests; and 1."""
+    tasks = [f"type-{number}" for number in range(7)]
+    ups = [record("b", task, 1, [[60]]) for task in tasks]
+    mixed = [record("c", task, 1, [[50 + shift]]) for task, shift in zip(tasks, (-3, -2, -1, 0, 1, 2, 3), strict=True)]
+    units = [*(record("a", task, 1, [[50]]) for task in tasks), *ups, *mixed]
+    assert serialize_analysis(analyze(units))["family"] == {
+        "correction": "Holm",
+        "size": 2,
+        "tests": [
+            {"test": "b - a", "p": 2 / 2**7, "holm": 4 / 2**7, "pairs": 7, "trials": 1},
+            {"test": "c - a", "p": 1.0, "holm": 1.0, "pairs": 7, "trials": 1},
+        ],
+    }
+
+
+def test_json_lists_the_tests_of_a_square_that_are_no_comparison_once():
+    """Its interaction is a test of its own; both over skills is the comparison rsso - sso, which stands there once."""
+    units = [unit for records in corners(20, 40, 30, 50).values() for unit in records]
+    family = serialize_analysis(analyze(units))["family"]
+    names = [each["test"] for each in family["tests"]]
+    assert family["size"] == len(names) == len(set(names))
+    assert "rsso - sso - reflexion-sso + react-sso" in names
+    assert "rsso - sso" in names
+    assert "rsso - sso (2x2)" not in names
 
 
 UNLIKE = {

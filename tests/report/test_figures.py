@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
 from rsso_dspy.report.analysis import analyze
-from rsso_dspy.report.compare import FACTORIAL_METHODS
+from rsso_dspy.report.compare import FACTORIAL_METHODS, Question
+from rsso_dspy.report.drawings import DESIGNED, build_drawings
 from rsso_dspy.report.figures import PICTURE, ReportFigure, assign_arm_styles, draw_figures, save_figure, shorten_name
 from rsso_dspy.report.intervals import Bars
 from tests.records import record
@@ -156,11 +157,36 @@ def test_differences_have_a_row_for_every_comparison_and_a_ring_without_interval
     assert [float(dot.get_xdata()[0]) for dot in dots] == [20, 20]
     assert [dot.get_markerfacecolor() == "none" for dot in dots] == [False, True]
     for said in (
-        "+20.0 (−100.0 to +100.0), n = 2",
-        "+20.0 (no interval), n = 1",
+        "+20.0 (−100.0 to +100.0), n = 2 undecided",
+        "+20.0 (no interval), n = 1 undecided",
         "as many trials as both arms may play",
     ):
         assert said in read_texts(figure)
+
+
+SHIFTS = (-3, 2, -1, 1, -2, 3, -1, 1, 2, -2)
+"""What ten task types add to a score: 0 on average, and unlike."""
+
+
+def test_differences_have_the_verdicts_of_the_page():
+    """Ten task types: one arm is better on all, one is as good on average, and one had no memory in its prompts."""
+    units = [record("a", f"task-{n}", n, [[50]]) for n in range(10)]
+    units += [record("b", f"task-{n}", n, [[60 + shift]]) for n, shift in enumerate(SHIFTS)]
+    units += [record("c", f"task-{n}", n, [[50 + shift]]) for n, shift in enumerate(SHIFTS)]
+    units += [record("sso", f"task-{n}", n, [[50]], shown={}) for n in range(10)]
+    found = analyze(units, question=Question(against="a"))
+    (axes,) = {each.name: each for each in draw_figures(found)}["differences"].figure.axes
+    words = [text.get_text().partition("\n")[2] for text in axes.texts]
+    assert words == [row.verdict for row in build_drawings(found, units).forests[DESIGNED].rows]
+    assert words == ["better", "no difference of 10 points or more", "not tested"]
+
+
+def test_the_interaction_says_how_the_square_is_read():
+    """Either memory gains 20 points, and both together no more."""
+    skills = [40 + shift for shift in SHIFTS]
+    reflections = [40 + shift for shift in reversed(SHIFTS)]
+    (axes,) = draw(corners([[20] * 10, reflections, skills, [40] * 10]))["differences"].figure.axes
+    assert axes.texts[-1].get_text().partition("\n")[2] == "redundant"
 
 
 ONE_TRIAL = [record(a, "boil", n, [[10 * n if a == "a" else 10]]) for a in "ab" for n in (1, 2)]

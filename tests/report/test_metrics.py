@@ -92,13 +92,6 @@ def test_success_adds_up_and_tells_new_ones_apart():
     assert [(t.solved, t.additional, t.accuracy) for t in found.success] == [(1, 1, 0.25), (2, 1, 0.5), (3, 1, 0.75)]
     assert found.by_task == {"boil": (2, 2), "melt": (1, 2)}
     assert sum(found.failures.values()) == 6
-    assert {trial.all_solved for trial in found.success} == {None}, "units stop at a success"
-
-
-def test_pass_k_is_the_share_of_draws_of_k_trials_that_are_all_solved():
-    often, once = record("a", "boil", 1, [[100], [0], [100]]), record("a", "boil", 2, [[0], [100], [0]])
-    found = compute_learning([often, once, record("a", "boil", 3, [[0], [0], [0]])])
-    assert [trial.all_solved for trial in found.success] == pytest.approx([3 / 9, 1 / 9, 0])
 
 
 FIGURE_2 = {

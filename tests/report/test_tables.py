@@ -115,7 +115,7 @@ CELLS = [
     (arms(LEARNING), "tasks", "Overall", "rsso - sso", "+60.00", ""),
     (arms(LEARNING), "tasks", "Overall", "n", "6", ""),
     (arms(LEARNING), "learning", "reflexion-sso", "gain of trial 2", "+50.00", "best of two trials minus trial 1"),
-    (SOLVED_EARLY, "success", "sso", "pass^k", "n/a", "protocol.stop_on_success=false"),
+    (SOLVED_EARLY, "success", "sso", "accuracy", "50.0%", "protocol.stop_on_success=false"),
     (arms(LEARNING), "learning", "reflexion-sso", "to 75%", "3", ""),
     (arms(LEARNING), "learning", "sso", "to 50%", "never", ""),
     (arms(LEARNING), "measures", "sso", "USD/solved", "n/a", ""),
