@@ -4,6 +4,7 @@ import asyncio
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
@@ -78,6 +79,13 @@ def babyai() -> Iterator[Session]:
     live.runtime.environments.close()
 
 
+@pytest.fixture(scope="module")
+def one_simulator() -> Iterator[Session]:
+    live = make_session(load_config(overrides=SETTINGS), 1)
+    yield live
+    live.runtime.environments.close()
+
+
 def metric(_example: Any, prediction: Any, _trace: Any = None) -> float:
     return float(bool(prediction.trials[0].trajectory.steps))
 
@@ -97,10 +105,10 @@ def examples(count: int = 2) -> list[dspy.Example]:
 class Advised(dspy.Module):
     """A module of a user that holds an agent and a predictor."""
 
-    def __init__(self) -> None:
+    def __init__(self, agent: Agent | None = None) -> None:
         super().__init__()
         self.advise = dspy.ChainOfThought("question -> answer")
-        self.agent = Agent("react")
+        self.agent = agent or Agent("react")
 
     def forward(self, variant: str) -> dspy.Prediction:
         advice = self.advise(question="Where is the ball?").answer
@@ -471,6 +479,78 @@ def test_a_compile_takes_the_session_that_is_open(babyai, capsys):
     assert compiled.benchmark == "babyai"
     assert compiled.compiled.method == "react"
     assert capsys.readouterr().out
+
+
+# Calls that are cancelled
+
+
+class HeldEngine(Engine):
+    """Its second answer waits until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(self.hold_second)
+        self.is_asked, self.is_let_go = threading.Event(), threading.Event()
+
+    def hold_second(self, prompt: str) -> str:
+        if len(self.prompts) == 2:
+            self.is_asked.set()
+            self.is_let_go.wait()
+        return answer_any(prompt)
+
+    async def wait_until_asked(self) -> None:
+        await asyncio.to_thread(self.is_asked.wait)
+
+
+async def cancel(playing: Any, engine: HeldEngine) -> None:
+    task = asyncio.ensure_future(playing)
+    await engine.wait_until_asked()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def time_out(playing: Any, engine: HeldEngine) -> None:
+    async def end(limit: asyncio.Timeout) -> None:
+        await engine.wait_until_asked()
+        limit.reschedule(0)
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(None) as limit:
+            ending = asyncio.create_task(end(limit))
+            await playing
+    await ending
+
+
+async def gather_with_failure(playing: Any, engine: HeldEngine) -> None:
+    async def fail() -> None:
+        await engine.wait_until_asked()
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await asyncio.gather(playing, fail())
+
+
+CANCELLED: dict[str, Callable[[dspy.Module, HeldEngine], Any]] = {
+    "cancel": lambda agent, engine: cancel(agent.acall(variant=VARIANT), engine),
+    "timeout": lambda agent, engine: time_out(agent.acall(variant=VARIANT), engine),
+    "gather": lambda agent, engine: gather_with_failure(agent.acall(variant=VARIANT), engine),
+    "a module": lambda agent, engine: cancel(Awaiting(agent).acall(variant=VARIANT), engine),
+    "streamify": lambda agent, engine: cancel(collect(agent), engine),
+    "streamify, awaited": lambda agent, engine: cancel(collect(agent, is_async_program=True), engine),
+}
+
+
+@pytest.mark.parametrize("way", CANCELLED)
+@pytest.mark.parametrize("actor", ["Predict", "ReAct"])
+def test_a_cancelled_call_asks_no_more_and_gives_its_environment_back(one_simulator, way, actor):
+    agent, engine = Agent("react"), HeldEngine()
+    agent.actor = ACTORS[actor]()
+    with one_simulator.activate_for_user(), dspy.context(lm=model(engine)):
+        asyncio.run(CANCELLED[way](agent, engine))
+        engine.is_let_go.set()
+        with dspy.context(lm=user_lm()):
+            assert acts(play())  # once the only simulator is given back
+    assert len(engine.prompts) == 2
 
 
 # Streams
