@@ -42,7 +42,7 @@ ANSWERS = {  # by output field; any other is answered with a word
     "action": ACTION,
     "subgoal": "none",
     "plan": "Go right.",
-    "advice": '{"actor": "Go on.", "self": "Go on."}',
+    "advice": '{"actor": "Go on.", "reflector": "Go on.", "self": "Go on."}',
     "generated_code": "```python\nfinal_answer(answer)\n```",
     "finished": "True",
 }
@@ -146,6 +146,15 @@ def use_refine() -> bool:
     return acts(played) and len(hinted) == 3
 
 
+def use_refine_with_plans() -> bool:
+    engine, agent = Engine(answer_any), Agent("reflexion")
+    with dspy.context(lm=model(engine)):
+        dspy.Refine(agent, N=2, reward_fn=reward, threshold=1.0)(variant=VARIANT, trials=2)
+    hinted = [prompt for prompt in engine.prompts if "[[ ## hint_ ## ]]" in prompt.rpartition("<user>")[2]]
+    assert sum("Go right." in prompt for prompt in hinted) == 3, "the second trial has a plan"
+    return all("[[ ## hint_ ## ]]\nGo on." in prompt for prompt in hinted) and len(hinted) == 7
+
+
 def use_inspect_history() -> bool:
     from contextlib import redirect_stdout
     from io import StringIO
@@ -155,6 +164,23 @@ def use_inspect_history() -> bool:
     with redirect_stdout(shown):
         dspy.inspect_history(n=1)
     return f"Action: {ACTION}" in shown.getvalue()
+
+
+def use_offline_react() -> bool:
+    agent = Agent("react")
+    agent.actor = dspy.ReAct(FlatActor, tools=[look_up])
+    with dspy.context(lm=None):
+        played, alone = play(agent), play()
+    steps = [step.proposed for step in played.trials[0].trajectory.steps]
+    return all(steps) and steps == [step.proposed for step in alone.trials[0].trajectory.steps]
+
+
+def use_offline_predictor() -> bool:
+    with dspy.context(lm=None):
+        player = Agent("react").get_lm()
+    with dspy.context(lm=player):
+        played, said = play(), dspy.ReAct("question -> answer: int", tools=[look_up])(question="How many?")
+    return bool(played.trials[0].trajectory.steps[0].action) and said.answer == 0
 
 
 def use_react() -> bool:
@@ -327,10 +353,13 @@ USES: dict[str, Callable[[], bool]] = {
     "Predict": lambda: dspy.Predict("question -> answer")(question="?").answer == "blue",
     "ChainOfThought": lambda: dspy.ChainOfThought("question -> answer")(question="?").reasoning == "Something.",
     "ReAct": use_react,
+    "ReAct as actor of the offline player": use_offline_react,
+    "the offline player in a module": use_offline_predictor,
     "ProgramOfThought": use_program_of_thought,
     "CodeAct": use_code_act,
     "an image": use_image,
     "Refine": use_refine,
+    "Refine of an agent with plans": use_refine_with_plans,
     "BestOfN": lambda: acts(play(dspy.BestOfN(Agent("react"), N=2, reward_fn=reward, threshold=1.0))),
     "Parallel": use_parallel,
     "MultiChainComparison": use_comparison,
@@ -514,11 +543,13 @@ async def time_out(playing: Any, engine: HeldEngine) -> None:
         await engine.wait_until_asked()
         limit.reschedule(0)
 
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(None) as limit:
-            ending = asyncio.create_task(end(limit))
+    async def play_within() -> None:
+        async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as tasks:
+            tasks.create_task(end(limit))
             await playing
-    await ending
+
+    with pytest.raises(TimeoutError):
+        await play_within()
 
 
 async def gather_with_failure(playing: Any, engine: HeldEngine) -> None:
