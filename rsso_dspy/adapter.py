@@ -26,9 +26,10 @@ import json_repair
 from dspy.adapters.utils import annotation_allows_none, parse_value
 from dspy.utils.exceptions import AdapterParseError
 
-from rsso_dspy.answers import Separated, blank_barred, has_mark, separate
-from rsso_dspy.answers.actions import GIVEN, TALK, find_action, read_action
+from rsso_dspy.answers import Separated, blank_barred, find_passage, has_mark, separate
+from rsso_dspy.answers.actions import GIVEN, TALK, find_action, find_ahead, read_action
 from rsso_dspy.answers.fences import mask_fences
+from rsso_dspy.answers.objects import mask_objects
 from rsso_dspy.playing import get_playing
 from rsso_dspy.regions import list_items
 from rsso_dspy.signatures.texts import label, read_description, show, show_field
@@ -404,10 +405,25 @@ def _read_with_given(signature: Signature, completion: str) -> Fields | None:
         separated = replace(separated, text=blank_barred(separated.text))
     fields = _read_separated(kinds, _choose_frame(kinds, separated))
     action = str(fields["action"]) if fields and "action" in kinds else ""
-    is_marked = has_mark(action) if get_playing().free_form is None else blank_barred(action) != action
+    is_marked = blank_barred(action) != action if is_free else has_mark(action)
     if fields is None or (is_marked and action not in get_playing().possible):
         return None
+    if is_free and action:
+        fields |= _choose_writing(action, str(fields.get(GIVEN, action)), completion)
     return {name: blank_barred(value) if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def _choose_writing(action: str, given: str, completion: str) -> Fields:
+    """Return an action, and what was given as it, as the answer has them, marks of web pages and comments among them.
+    The action stays as it was read if it is known so and not as it was written, or if it is a line and was written on
+    several."""
+    form = get_playing().free_form
+    written = find_passage(action, completion)
+    is_longer = form.form == "line" and "\n" in written
+    is_known = form.knows(action) and not form.knows(written)
+    if is_longer or is_known:
+        return {"action": action, GIVEN: written}
+    return {"action": written, GIVEN: find_passage(given, completion)}
 
 
 def _choose_frame(kinds: Mapping[str, Kind], separated: Separated) -> Separated:
@@ -468,18 +484,20 @@ def _read_separated(kinds: Mapping[str, Kind], separated: Separated) -> Fields |
 
 def _read_free_action(kinds: Mapping[str, Kind], separated: Separated) -> Fields | None:
     """Read an answer whose action may be anything: behind its label, in an object of the form that was asked for, or
-    the whole answer. What looks like a label in a fenced block is none."""
+    the whole answer. What looks like a label in a fenced block or an object is none."""
     form = get_playing().free_form
     text = separated.text
     row = _load_form(kinds, text) or {}
     before = ""
+    begins_with_label = False
     if not row:
-        rows, before = _find_rows(text, tuple(kinds), HEADER, mask_fences(text))
+        rows, before = _find_rows(text, tuple(kinds), HEADER, mask_objects(mask_fences(text)))
         labelled = [row for row in rows if "action" in row]
         actions = {str(row["action"]) for row in labelled} - {""}
         if labelled and len(actions) != 1:
             return None
         row = next((row for row in labelled if row["action"]), {})
+        begins_with_label = any(rows) and not before.strip()
 
     given = row.get("action") or separated.named.get("action") or ""
     if not isinstance(given, str):
@@ -490,6 +508,9 @@ def _read_free_action(kinds: Mapping[str, Kind], separated: Separated) -> Fields
     else:
         given = text
         action = "" if REFUSAL.match(text) else find_action(text, form)
+        (row, *_), before = _find_rows(find_ahead(text, action, form), tuple(kinds), HEADER)
+        if begins_with_label and action == text.strip():
+            return None  # a label of another field is none of an action
     if not action:
         return None
 
@@ -499,7 +520,8 @@ def _read_free_action(kinds: Mapping[str, Kind], separated: Separated) -> Fields
 
 
 def _load_form(kinds: Mapping[str, Kind], text: str) -> Fields | None:
-    """Return the fields of an answer that is one object with fields of the form alone; another object is an action."""
+    """Return the fields of an answer that is one object with fields of the form alone; another object is an action, and
+    so is one as the templates show it, if it holds no such object as its action."""
     bare = _strip_marks(text)
     if not bare.startswith("{"):
         return None
@@ -507,7 +529,11 @@ def _load_form(kinds: Mapping[str, Kind], text: str) -> Fields | None:
     if len(values) != 1 or not isinstance(values[0], Mapping):
         return None
     taken = _take_fields(values[0], tuple(kinds))
-    return taken if "action" in taken and len(taken) == len(values[0]) else None
+    if "action" not in taken or len(taken) < len(values[0]):
+        return None
+    form, inner = get_playing().free_form, taken["action"]
+    holds_action = isinstance(inner, Mapping) and form.fits(frozenset(inner))
+    return None if form.fits(frozenset(values[0])) and not holds_action else taken
 
 
 def _read_unlabelled(kinds: Mapping[str, Kind], separated: Separated, labelled: str) -> Fields | None:
