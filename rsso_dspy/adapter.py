@@ -28,7 +28,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from rsso_dspy.answers import Separated, blank_barred, find_passage, has_mark, separate
 from rsso_dspy.answers.actions import GIVEN, TALK, find_action, find_ahead, read_action
-from rsso_dspy.answers.fences import mask_fences
+from rsso_dspy.answers.fences import find_fences, mask_fences
 from rsso_dspy.answers.objects import mask_objects
 from rsso_dspy.playing import get_playing
 from rsso_dspy.regions import list_items
@@ -545,6 +545,8 @@ def _read_unlabelled(kinds: Mapping[str, Kind], separated: Separated, labelled: 
 
     if "action" in kinds:
         text = _cut_at_final(text)
+    elif all(kinds[name].annotation is str for name in _list_required(kinds)):
+        text = _strip_text(separated.text)
     fields = _read_bare(kinds, text)
     if not fields:
         return None
@@ -620,7 +622,10 @@ def _convert_fields(kinds: Mapping[str, Kind], said: Mapping[str, Any]) -> Field
     fields: Fields = {}
     missing = []
     for name, kind in kinds.items():
-        value = _convert(said[name], kind.annotation, kind.told) if name in said else None
+        content = said.get(name)
+        if name == "action" and isinstance(content, str):
+            content = _strip_marks(content)
+        value = _convert(content, kind.annotation, kind.told) if name in said else None
         if value is not None and name == "action":
             fields[name] = _read_action(value)
             fields[GIVEN] = value
@@ -781,7 +786,7 @@ def _find_rows(text: str, fields: tuple[str, ...], pattern: str, masked: str | N
 def _convert(said: Any, kind: Any, told: str = "") -> Any:
     """Convert whatever a model wrote for a field to the field's type; None if it is missing or unclear."""
     if isinstance(said, str):
-        said = _cut_echo(_strip_marks(said), told)
+        said = _cut_echo((_strip_text if kind is str else _strip_marks)(said), told)
         bare = said.strip("[]()`\"'*, ")
         if PLACEHOLDER.fullmatch(bare) or (" " in bare and told.startswith(bare)):
             return None
@@ -832,6 +837,14 @@ def _strip_marks(text: str) -> str:
     text = re.sub(r"^```\w*\n|\n?```\s*$|^[|>][-+]?[ \t]*\n", "", text.strip()).strip()
     wrapped = re.fullmatch(r"(`{1,3}|\*{1,2}|\"|'|“)(.+)(?:\1|”),?", text)
     return wrapped[2].strip() if wrapped and wrapped[1] not in wrapped[2] else text
+
+
+def _strip_text(text: str) -> str:
+    """Strip marks around a text. A fenced block beside other lines is a part of it, and keeps both of its fences."""
+    text = text.strip()
+    blocks = find_fences(text)
+    has_other_lines = bool(blocks) and (blocks[0].start > 0 or blocks[0].end < len(text))
+    return text if has_other_lines else _strip_marks(text)
 
 
 def _is_empty(said: Any) -> bool:
