@@ -88,11 +88,18 @@ class ChatAdapter(dspy.Adapter):
         except AdapterParseError as error:
             written = error.lm_response or ""
             if not asks_again or (ledger is not None and ledger.is_used_up):
-                raise
+                return _read_whole_lines(error)
             request = _request_readable(error.signature)
-            if ledger is not None and ledger.was_cut and request == REQUEST_FORM:
+            was_cut = ledger is not None and ledger.was_cut
+            if was_cut and request == REQUEST_FORM:
                 request = request_shorter(written)
-            return first._repeat(written, request)._ask(lm, lm_kwargs, *inputs, **named)
+            try:
+                return first._repeat(written, request)._ask(lm, lm_kwargs, *inputs, **named)
+            except AdapterParseError as again:
+                if ledger is None or ledger.was_cut or not was_cut:
+                    return _read_whole_lines(again)
+                ledger.was_cut = True  # as the answer is that is read
+                return _read_whole_lines(error)
 
         if not asks_again or ledger is None or not ledger.was_cut or not _is_cut_short(first.written, fields[0]):
             return fields
@@ -136,6 +143,9 @@ class ChatAdapter(dspy.Adapter):
             value.update({name: "" for name in unasked if value.get(name) is None})
             if self._get_history_field_name(original_signature):
                 value[SAID] = part.get("text") or ""
+        if ledger := get_playing().ledger:
+            _, _, last_line = self.written.rstrip().rpartition("\n")
+            ledger.was_trimmed = HEAD_ALONE.fullmatch(last_line) is not None
         return values
 
     def format(self, signature: Signature, demos: list[Fields], inputs: Fields) -> list[Fields]:
@@ -290,6 +300,34 @@ def _tell_kind(field: Any) -> str:
     if get_origin(core) is Literal:
         return "/".join(map(str, get_args(core)))
     return {int: "a whole number", float: "a number", bool: "true or false"}.get(core, "")
+
+
+HEAD_ALONE = re.compile(r"\W*(?:\w+(?:[ _]\w+){0,2}[*_]*:)?\W*")
+"""A line with a label or the mark of a list, and nothing behind it."""
+
+
+def _read_whole_lines(error: AdapterParseError) -> list[Fields]:
+    """Read an answer of several lists that the limit of tokens cut off, without its last line: the lists that it did
+    not come to are empty. Raises the error where another answer could not be read, or nothing is left."""
+    ledger = get_playing().ledger
+    kinds = _list_kinds(_list_asked(error.signature))
+    has_lists_alone = all(get_origin(kind.annotation) is list for kind in kinds.values())
+    if ledger is None or not ledger.was_cut or not has_lists_alone:
+        raise error
+
+    whole_lines, _, _ = (error.lm_response or "").rstrip().rpartition("\n")
+    separated = separate(whole_lines, _spell(tuple(kinds), HEADER)[0])
+    rows, _ = _find_rows(blank_barred(separated.text), tuple(kinds), HEADER)
+    fields = {}
+    for name, kind in kinds.items():
+        items = _convert(rows[0].get(name, ""), kind.annotation, kind.told)
+        if items is None:
+            raise error
+        fields[name] = items
+    if len(rows) > 1 or not any(fields.values()):
+        raise error
+    ledger.was_trimmed = True
+    return [fields]
 
 
 REQUEST_FORM = "That could not be read. Answer again in the form asked for."

@@ -71,10 +71,10 @@ def merge_state(path: Path, saved: SavedState, method: str, own: Mapping[str, An
 
 def describe_difference(saved: Mapping[str, Sequence[str]], own: Mapping[str, Sequence[str]]) -> str:
     """Say how the predictors of a file differ from those of an agent; both map names to the labels of fields."""
-    lists = [("predictors", [*saved], [*own])]
-    lists += [(f"fields of {name}", labels, own[name]) for name, labels in saved.items() if name in own]
+    pairs: dict[str, tuple[Sequence[str], Sequence[str]]] = {"predictors": ([*saved], [*own])}
+    pairs |= {f"fields of {name}": (labels, own[name]) for name, labels in saved.items() if name in own}
     parts = []
-    for what, theirs, ours in lists:
+    for what, (theirs, ours) in pairs.items():
         lacking = [each for each in theirs if each not in ours]
         added = [each for each in ours if each not in theirs]
         if lacking:

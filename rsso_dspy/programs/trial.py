@@ -137,7 +137,8 @@ class TrialRun:
         move = self.environment.step(answer.action)
         told = {name: getattr(move, name) for name in DONE}
         told |= {"proposed": answer.action, "reasoning": answer.thought, "subgoal": answer.subgoal}
-        return Step(**told, recalled=items, rejected=answer.rejected, cut=answer.cut), move
+        told |= {"rejected": answer.rejected, "cut": answer.cut, "outputs": dict(answer.outputs)}
+        return Step(**told, recalled=items), move
 
     def show_world(self) -> dict[str, Any]:
         """What prompts say of the environment. Action templates are noted if they differ from the implied ones; where
