@@ -17,6 +17,7 @@ import pytest
 from dspy.lm15 import Request, StreamDeltaEvent, StreamEndEvent, StreamStartEvent, TextDelta, Usage
 from dspy.primitives.code_interpreter import FinalOutput
 from dspy.utils.callback import BaseCallback
+from pydantic import TypeAdapter
 
 import rsso_dspy
 from rsso_dspy import sessions
@@ -24,6 +25,7 @@ from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.records import TrialResult
 from rsso_dspy.sessions import Session, choose_config, make_session
 from rsso_dspy.signatures.actor import FlatActor, SkillActor
 from rsso_dspy.signatures.memory_writers import Reflect
@@ -224,6 +226,47 @@ def use_mipro() -> bool:
     return acts(play(optimizer.compile(Agent("react"), trainset=examples(), valset=examples(1), **sizes)))
 
 
+def use_code_field() -> bool:
+    lm = dspy.utils.DummyLM([{"code": "```python\nprint(1)\n```"}])
+    with dspy.context(lm=lm):
+        return dspy.Predict("question -> code: dspy.Code")(question="?").code.code == "print(1)"
+
+
+def use_tool_calls() -> bool:
+    calls = '{"tool_calls": [{"name": "look_up", "args": {"word": "ball"}}]}'
+    signature = dspy.Signature("question: str, tools: list[dspy.Tool] -> calls: dspy.ToolCalls")
+    with dspy.context(lm=dspy.utils.DummyLM([{"calls": calls}]), adapter=dspy.ChatAdapter()):
+        (call,) = dspy.Predict(signature)(question="?", tools=[dspy.Tool(look_up)]).calls.tool_calls
+    return (call.name, call.args) == ("look_up", {"word": "ball"})
+
+
+def use_agent_as_tool() -> bool:
+    agent = Agent("react")
+
+    def play_variant(key: str) -> str:
+        """Play a variant."""
+        return str(agent(variant=key).variant)
+
+    answers = [
+        {"next_thought": "Play.", "next_tool_name": "play_variant", "next_tool_args": {"key": VARIANT}},
+        {"next_thought": "Done.", "next_tool_name": "finish", "next_tool_args": {}},
+        {"reasoning": "Played.", "answer": "blue"},
+    ]
+    asking = dspy.ReAct("question -> answer", tools=[play_variant])
+    asking.set_lm(dspy.utils.DummyLM(answers))
+    said = asking(question="?")
+    return said.answer == "blue" and said.trajectory["observation_0"] == VARIANT
+
+
+def use_batch() -> bool:
+    played = Agent("react").batch(examples(), num_threads=2, disable_progress_bar=True)
+    return len(played) == 2 and all(map(acts, played))
+
+
+async def gather(agent: dspy.Module, count: int = 2) -> list[Any]:
+    return await asyncio.gather(*(agent.acall(variant=VARIANT) for _ in range(count)))
+
+
 def use_image() -> bool:
     image = dspy.Image("data:image/png;base64,iVBORw0KGgo=")
     lm = dspy.utils.DummyLM([{"answer": "blue"}])
@@ -357,7 +400,10 @@ USES: dict[str, Callable[[], bool]] = {
     "the offline player in a module": use_offline_predictor,
     "ProgramOfThought": use_program_of_thought,
     "CodeAct": use_code_act,
+    "tool calls": use_tool_calls,
+    "an agent as a tool": use_agent_as_tool,
     "an image": use_image,
+    "code": use_code_field,
     "Refine": use_refine,
     "Refine of an agent with plans": use_refine_with_plans,
     "BestOfN": lambda: acts(play(dspy.BestOfN(Agent("react"), N=2, reward_fn=reward, threshold=1.0))),
@@ -382,6 +428,8 @@ USES: dict[str, Callable[[], bool]] = {
     "callbacks": use_callbacks,
     "streamify": use_streamify,
     "acall": lambda: acts(asyncio.run(Agent("react").acall(variant=VARIANT))),
+    "gather": lambda: all(map(acts, asyncio.run(gather(Agent("react"), 3)))),
+    "batch": use_batch,
     "acall of a module": lambda: acts(asyncio.run(Awaiting().acall(variant=VARIANT))),
     "inspect_history": use_inspect_history,
     "asyncify": lambda: acts(asyncio.run(dspy.asyncify(Agent("react"))(variant=VARIANT))),
@@ -432,7 +480,13 @@ WAYS: dict[str, Callable[[dspy.Module], Any]] = {
     "asyncify": lambda agent: asyncio.run(dspy.asyncify(agent)(variant=VARIANT)),
     "streamify": lambda agent: asyncio.run(collect(agent))[-1],
     "streamify, awaited": lambda agent: asyncio.run(collect(agent, is_async_program=True))[-1],
+    "gather": lambda agent: asyncio.run(gather(agent))[-1],
+    "syncify": lambda agent: play(dspy.syncify(agent, in_place=False)),
     "BestOfN": lambda agent: play(dspy.BestOfN(agent, N=1, reward_fn=reward, threshold=1.0)),
+    "Refine": lambda agent: play(dspy.Refine(agent, N=1, reward_fn=reward, threshold=1.0)),
+    "Parallel": lambda agent: dspy.Parallel(disable_progress_bar=True)([(agent, {"variant": VARIANT})])[0],
+    "batch": lambda agent: agent.batch([dspy.Example(variant=VARIANT).with_inputs("variant")])[0],
+    "Evaluate": lambda agent: evaluate(agent).results[0][1],
     "deepcopy": lambda agent: play(agent.deepcopy()),
 }
 
@@ -442,6 +496,11 @@ async def collect(program: dspy.Module, listener: Any = None, **options: Any) ->
     options["include_final_prediction_in_output_stream"] = True
     streamed = dspy.streamify(program, stream_listeners=[listener] if listener else None, **options)
     return [chunk async for chunk in streamed(variant=VARIANT)]
+
+
+def evaluate(agent: dspy.Module) -> Any:
+    devset = [dspy.Example(variant=VARIANT).with_inputs("variant")]
+    return dspy.Evaluate(devset=devset, metric=metric, display_progress=False)(agent)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -582,6 +641,14 @@ def test_a_cancelled_call_asks_no_more_and_gives_its_environment_back(one_simula
         with dspy.context(lm=user_lm()):
             assert acts(play())  # once the only simulator is given back
     assert len(engine.prompts) == 2
+
+
+def test_a_compile_without_a_session_opens_the_default_one(default_sessions, capsys):
+    agent = Agent("react", benchmark="babyai")
+    compiled = call_alone(partial(rsso_dspy.compile, agent, tasks=["GoToObjDoor"], optimizer="bootstrap", trials=1))
+    assert (compiled.benchmark, compiled.compiled.method) == ("babyai", "react")
+    assert [live.config.benchmark for live in default_sessions] == ["babyai"]
+    assert capsys.readouterr().out
 
 
 # Streams
@@ -726,6 +793,29 @@ def test_an_actor_is_given_a_region_in_the_form_of_its_signature_also_an_empty_o
     assert plans
     assert all(isinstance(plan, str) is (kind is str) for plan in plans)
     assert all("Go right." in str(plan) and str(plan).startswith(shown) for plan in plans)
+
+
+def test_a_step_holds_the_other_outputs_of_an_actor_also_where_it_is_stored(babyai):
+    def answer(prompt: str) -> str:
+        return answer_any(prompt).replace("[[ ## confidence ## ]]\nSomething.", "[[ ## confidence ## ]]\n0.5")
+
+    agent = Agent("react")
+    agent.actor = dspy.ReAct(Confident, tools=[look_up])
+    with babyai.activate_for_user(), dspy.context(lm=model(Engine(answer))):
+        trial = play(agent).trials[0]
+    stored = TypeAdapter(TrialResult).dump_json(trial, exclude_defaults=True)
+    assert TypeAdapter(TrialResult).validate_json(stored) == trial
+    for step in trial.trajectory.steps:
+        assert step.reasoning == "Something.", "that of dspy.ChainOfThought, which DSPy's ReAct ends with"
+        assert step.outputs["confidence"] == 0.5
+        assert step.outputs["trajectory"]["tool_name_0"] == "finish"
+    hash(trial.trajectory)
+
+
+def test_the_packages_own_actors_have_no_other_outputs(babyai):
+    with babyai.activate_for_user(), dspy.context(lm=user_lm()):
+        steps = [step for method in ("react", "sso") for step in play(Agent(method)).trials[0].trajectory.steps]
+    assert [step.outputs for step in steps] == [{}] * 6
 
 
 ListedPlan = Reflect.with_updated_fields("plan", type_=list[str])
