@@ -529,13 +529,15 @@ def _read_free_action(kinds: Mapping[str, Kind], separated: Separated) -> Fields
     before = ""
     begins_with_label = False
     if not row:
-        rows, before = _find_rows(text, tuple(kinds), HEADER, mask_objects(mask_fences(text)))
+        masked = mask_objects(mask_fences(text))
+        rows, before = _find_rows(text, tuple(kinds), HEADER, masked)
+        begins_with_label = any(rows) and not before.strip()
+
         labelled = [row for row in rows if "action" in row]
         actions = {str(row["action"]) for row in labelled} - {""}
         if labelled and len(actions) != 1:
             return None
         row = next((row for row in labelled if row["action"]), {})
-        begins_with_label = any(rows) and not before.strip()
 
     given = row.get("action") or separated.named.get("action") or ""
     if not isinstance(given, str):
@@ -546,7 +548,8 @@ def _read_free_action(kinds: Mapping[str, Kind], separated: Separated) -> Fields
     else:
         given = text
         action = "" if REFUSAL.match(text) else find_action(text, form)
-        (row, *_), before = _find_rows(find_ahead(text, action, form), tuple(kinds), HEADER)
+        ahead = find_ahead(text, action, form)
+        (row, *_), before = _find_rows(ahead, tuple(kinds), HEADER)
         if begins_with_label and action == text.strip():
             return None  # a label of another field is none of an action
     if not action:
@@ -569,9 +572,11 @@ def _load_form(kinds: Mapping[str, Kind], text: str) -> Fields | None:
     taken = _take_fields(values[0], tuple(kinds))
     if "action" not in taken or len(taken) < len(values[0]):
         return None
-    form, inner = get_playing().free_form, taken["action"]
+    form = get_playing().free_form
+    inner = taken["action"]
     holds_action = isinstance(inner, Mapping) and form.fits(frozenset(inner))
-    return None if form.fits(frozenset(values[0])) and not holds_action else taken
+    is_action = form.fits(frozenset(values[0])) and not holds_action
+    return None if is_action else taken
 
 
 def _read_unlabelled(kinds: Mapping[str, Kind], separated: Separated, labelled: str) -> Fields | None:

@@ -95,9 +95,13 @@ def find_action(text: str, form: ActionForm) -> str:
 
 def find_ahead(text: str, action: str, form: ActionForm) -> str:
     """Return what stands in an answer without labels ahead of the block that is its action, or of its last line."""
-    objects = [each.start for each in find_objects(text) if form.fits(each.keys)]
-    starts = [block.start for block in find_fences(text)] or objects
-    return text[: starts[0] if starts else max(text.rfind(action), 0)]
+    for block in find_fences(text):
+        return text[: block.start]
+    for each in find_objects(text):
+        if form.fits(each.keys):
+            return text[: each.start]
+    place = text.rfind(action)
+    return text[:place] if place > 0 else ""
 
 
 def _read_line(line: str, form: ActionForm) -> str:

@@ -29,6 +29,8 @@ _AS_JSON = "Outputs will be a JSON object with the following fields."
 _INPUTS = re.compile(r"^Your input fields are:\n(.*?)^Your output fields are:\n(.*?)^" + _STRUCTURE[:16], re.M | re.S)
 _FIELD = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.M)
 _NOTE = re.compile(r"\{(\w+)\} +# note: the value you produce must (?:exactly match[^:]*|be) one of: ([^\n\"]*)")
+_EMPTY: Mapping[str, Any] = {"dict": {}, "int": 0, "float": 0.0, "bool": False}
+"""Name of a type to the value that says least."""
 _FINISH = "finish"
 """The tool of `dspy.ReAct` that ends its search."""
 
@@ -50,24 +52,31 @@ def find_form(system: str) -> MarkedForm | None:
     is_json = _AS_JSON in system
     if fields is None or _OBJECTIVE not in system or not (is_json or f"[[ ## {_ENDING} ## ]]" in system):
         return None
-    kinds = dict(_FIELD.findall(fields[2]))
-    choices = {name: listed.split("; ") for name, listed in _NOTE.findall(system)}
-    blanks = {name: _choose_blank(kind, choices.get(name, [])) for name, kind in kinds.items()}
-    instruction = system.partition(_OBJECTIVE)[2]
-    return MarkedForm(
-        instruction="\n".join(line.strip() for line in instruction.strip().splitlines()),
-        wanted={name: kind.startswith("list") for name, kind in kinds.items()},
-        blanks={name: blank for name, blank in blanks.items() if blank is not None},
-        is_json=is_json,
-    )
+    choices = {}
+    for name, listed in _NOTE.findall(system):
+        choices[name] = listed.split("; ")
+
+    wanted = {}
+    blanks = {}
+    for name, kind in _FIELD.findall(fields[2]):
+        wanted[name] = kind.startswith("list")
+        blank = _choose_blank(kind, choices.get(name, []))
+        if blank is not None:
+            blanks[name] = blank
+
+    _, _, objective = system.partition(_OBJECTIVE)
+    lines = [line.strip() for line in objective.strip().splitlines()]
+    return MarkedForm("\n".join(lines), wanted, blanks, is_json)
 
 
 def _choose_blank(kind: str, choices: list[str]) -> Any:
     """Return a value of a type, by its name, that says least; None for a text and a list."""
     if choices:
         return _FINISH if _FINISH in choices else choices[0]
-    empty: dict[str, Any] = {"dict": {}, "int": 0, "float": 0.0, "bool": False}
-    return next((value for name, value in empty.items() if re.search(rf"\b{name}\b", kind)), None)
+    for name, value in _EMPTY.items():
+        if re.search(rf"\b{name}\b", kind):
+            return value
+    return None
 
 
 def split_marked(text: str) -> dict[str, str]:
@@ -75,10 +84,17 @@ def split_marked(text: str) -> dict[str, str]:
     be an object; what is empty is left out."""
     said = _load(text)
     if not isinstance(said, dict):
-        pieces = _MARK.split(_REQUEST.sub("", text))
-        said = {name: _load(below) for name, below in zip(pieces[1::2], pieces[2::2], strict=True)}
-    shown = {str(name): show(value).strip() for name, value in said.items() if name != _ENDING}
-    return {name: value for name, value in shown.items() if value}
+        _, *pieces = _MARK.split(_REQUEST.sub("", text))
+        said = {}
+        for name, below in zip(pieces[::2], pieces[1::2], strict=True):
+            said[name] = _load(below)
+
+    fields = {}
+    for name, value in said.items():
+        shown = show(value).strip()
+        if shown and name != _ENDING:
+            fields[name] = shown
+    return fields
 
 
 def _load(text: str) -> Any:
@@ -91,7 +107,9 @@ def _load(text: str) -> Any:
 
 def format_marked(values: Mapping[str, str]) -> str:
     """Return an answer whose fields stand below marks."""
-    return "\n\n".join([*(f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()), f"[[ ## {_ENDING} ## ]]"])
+    parts = [f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()]
+    parts.append(f"[[ ## {_ENDING} ## ]]")
+    return "\n\n".join(parts)
 
 
 def finish_at_once(*_: Any) -> Mapping[str, Any]:

@@ -123,7 +123,9 @@ def format_response(prompt: ParsedPrompt, answer: Mapping[str, Any]) -> str:
     if prompt.is_json:
         return json.dumps(dict(answer), ensure_ascii=False)
     if prompt.is_marked:
-        texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in answer.items()}
+        texts = {}
+        for name, value in answer.items():
+            texts[name] = value if isinstance(value, str) else json.dumps(value)
         return format_marked(texts)
     if len(answer) == 1:
         return _format_value(next(iter(answer.values()))).strip()

@@ -71,17 +71,20 @@ def merge_state(path: Path, saved: SavedState, method: str, own: Mapping[str, An
 
 def describe_difference(saved: Mapping[str, Sequence[str]], own: Mapping[str, Sequence[str]]) -> str:
     """Say how the predictors of a file differ from those of an agent; both map names to the labels of fields."""
-    pairs: dict[str, tuple[Sequence[str], Sequence[str]]] = {"predictors": ([*saved], [*own])}
-    pairs |= {f"fields of {name}": (labels, own[name]) for name, labels in saved.items() if name in own}
-    parts = []
-    for what, (theirs, ours) in pairs.items():
-        lacking = [each for each in theirs if each not in ours]
-        added = [each for each in ours if each not in theirs]
-        if lacking:
-            parts.append(f"{what} that the agent lacks: {', '.join(lacking)}")
-        if added:
-            parts.append(f"{what} that the file lacks: {', '.join(added)}")
+    parts = _list_differences("predictors", list(saved), list(own))
+    for name, labels in saved.items():
+        if name in own:
+            parts += _list_differences(f"fields of {name}", labels, own[name])
     return "; ".join(parts) or "they have other fields"
+
+
+def _list_differences(what: str, saved: Sequence[str], own: Sequence[str]) -> list[str]:
+    parts = []
+    if lacking := [name for name in saved if name not in own]:
+        parts.append(f"{what} that the agent lacks: {', '.join(lacking)}")
+    if added := [name for name in own if name not in saved]:
+        parts.append(f"{what} that the file lacks: {', '.join(added)}")
+    return parts
 
 
 def _list_fields(state: Any) -> list[str]:
