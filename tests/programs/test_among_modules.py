@@ -572,6 +572,9 @@ def test_a_compile_takes_the_session_that_is_open(babyai, capsys):
 # Calls that are cancelled
 
 
+LONGEST_WAIT = 60  # seconds after which a test fails in place of hanging
+
+
 class HeldEngine(Engine):
     """Its second answer waits until it is let go."""
 
@@ -582,11 +585,11 @@ class HeldEngine(Engine):
     def hold_second(self, prompt: str) -> str:
         if len(self.prompts) == 2:
             self.is_asked.set()
-            self.is_let_go.wait()
+            self.is_let_go.wait(LONGEST_WAIT)
         return answer_any(prompt)
 
     async def wait_until_asked(self) -> None:
-        await asyncio.to_thread(self.is_asked.wait)
+        assert await asyncio.to_thread(self.is_asked.wait, LONGEST_WAIT)
 
 
 async def cancel(playing: Any, engine: HeldEngine) -> None:
