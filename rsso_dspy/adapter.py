@@ -29,7 +29,7 @@ from dspy.utils.exceptions import AdapterParseError
 from rsso_dspy.answers import Separated, blank_barred, find_passage, has_mark, separate
 from rsso_dspy.answers.actions import GIVEN, TALK, find_action, find_ahead, read_action
 from rsso_dspy.answers.fences import find_fences, mask_fences
-from rsso_dspy.answers.objects import mask_objects
+from rsso_dspy.answers.objects import close_cut, mask_objects
 from rsso_dspy.playing import get_playing
 from rsso_dspy.regions import list_items
 from rsso_dspy.signatures.texts import label, read_description, show, show_field
@@ -315,19 +315,30 @@ def _read_whole_lines(error: AdapterParseError) -> list[Fields]:
     if ledger is None or not ledger.was_cut or not has_lists_alone:
         raise error
 
-    whole_lines, _, _ = (error.lm_response or "").rstrip().rpartition("\n")
-    separated = separate(whole_lines, _spell(tuple(kinds), HEADER)[0])
-    rows, _ = _find_rows(blank_barred(separated.text), tuple(kinds), HEADER)
+    row = _find_whole_lists(error.lm_response or "", tuple(kinds))
     fields = {}
     for name, kind in kinds.items():
-        items = _convert(rows[0].get(name, ""), kind.annotation, kind.told)
+        items = _convert(row.get(name, ""), kind.annotation, kind.told)
         if items is None:
             raise error
         fields[name] = items
-    if len(rows) > 1 or not any(fields.values()):
+    if not any(fields.values()):
         raise error
     ledger.was_trimmed = True
     return [fields]
+
+
+def _find_whole_lists(text: str, fields: tuple[str, ...]) -> Fields:
+    """Return what stands of an answer ahead of the line, or of the item of an object, in which it was cut off."""
+    bare = _strip_marks(text)
+    if bare.startswith("{"):
+        (value, *_) = _load(close_cut(bare) or "{}") or [None]
+        return _take_fields(value, fields) if isinstance(value, Mapping) else {}
+
+    whole_lines, _, _ = text.rstrip().rpartition("\n")
+    separated = separate(whole_lines, _spell(fields, HEADER)[0])
+    rows, _ = _find_rows(blank_barred(separated.text), fields, HEADER)
+    return rows[0] if len(rows) == 1 else {}
 
 
 REQUEST_FORM = "That could not be read. Answer again in the form asked for."

@@ -87,3 +87,22 @@ def join_lines(text: str) -> str:
     if len(found) == 1 and found[0].content == text.strip():
         return " ".join(line.strip() for line in text.strip().splitlines())
     return text
+
+
+def close_cut(text: str) -> str:
+    """Return an object that was cut off up to the last item of a list that is whole, and closed; an empty text if there
+    is none."""
+    closed = ""
+    open_brackets: list[str] = []
+    for token in TOKEN.finditer(text):
+        if token["opening"]:
+            open_brackets.append("]" if token[0] == "[" else "}")
+            continue
+        if token["closing"] and open_brackets:
+            open_brackets.pop()
+        elif len(token[0]) == 1:
+            break
+        is_item = token["closing"] is not None or open_brackets[-1:] == ["]"]
+        if open_brackets and is_item:
+            closed = text[: token.end()] + "".join(reversed(open_brackets))
+    return closed

@@ -1,6 +1,7 @@
 """The writer of a constitution repeats what stands already: no rule is new because it is written in another way, and
 what was whole when the limit of tokens cut an answer off is kept."""
 
+import json
 from types import SimpleNamespace
 
 import dspy
@@ -91,6 +92,23 @@ def test_what_says_something_else_is_new(rules, errors, new):
 def test_of_an_answer_that_was_cut_off_the_whole_rules_are_kept(cut):
     book, _ = write(f"Abstract rules:\n{list_items([*REPEATED, NEW])}{cut}", was_cut=True)
     assert list_new(book) == [NEW]
+
+
+@pytest.mark.parametrize(
+    ("cut", "new"),
+    [
+        ('"Water boi', [NEW]),
+        ('"Water boils."], "err', [NEW, "Water boils."]),
+        ('"Water boils."], "error_rules": [{"mistake": "Walked", "solution": "Ri', [NEW, "Water boils."]),
+        ('"Water boils."], "error_rules": [{"mistake": "Walked", "solution": "Ride."}, {"mis',
+         [NEW, "Water boils.", "Mistake: Walked. Instead: Ride."]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("fence", ["", "```json\n"])
+def test_of_an_object_that_was_cut_off_the_whole_rules_are_kept(cut, new, fence):
+    rules = ", ".join(json.dumps(text) for text in [*REPEATED, NEW])
+    book, _ = write(f'{fence}{{"abstract_rules": [{rules}, {cut}', was_cut=True)
+    assert list_new(book) == new
 
 
 def test_an_answer_that_was_not_cut_off_has_all_lists_or_is_unreadable():
