@@ -26,9 +26,10 @@ import json_repair
 from dspy.adapters.utils import annotation_allows_none, parse_value
 from dspy.utils.exceptions import AdapterParseError
 
-from rsso_dspy.answers import Separated, blank_barred, has_mark, separate
-from rsso_dspy.answers.actions import GIVEN, TALK, find_action, read_action
-from rsso_dspy.answers.fences import mask_fences
+from rsso_dspy.answers import Separated, blank_barred, find_passage, has_mark, separate
+from rsso_dspy.answers.actions import GIVEN, TALK, find_action, find_ahead, read_action
+from rsso_dspy.answers.fences import find_fences, mask_fences
+from rsso_dspy.answers.objects import close_cut, mask_objects
 from rsso_dspy.playing import get_playing
 from rsso_dspy.regions import list_items
 from rsso_dspy.signatures.texts import label, read_description, show, show_field
@@ -87,11 +88,18 @@ class ChatAdapter(dspy.Adapter):
         except AdapterParseError as error:
             written = error.lm_response or ""
             if not asks_again or (ledger is not None and ledger.is_used_up):
-                raise
+                return _read_whole_lines(error)
             request = _request_readable(error.signature)
-            if ledger is not None and ledger.was_cut and request == REQUEST_FORM:
+            was_cut = ledger is not None and ledger.was_cut
+            if was_cut and request == REQUEST_FORM:
                 request = request_shorter(written)
-            return first._repeat(written, request)._ask(lm, lm_kwargs, *inputs, **named)
+            try:
+                return first._repeat(written, request)._ask(lm, lm_kwargs, *inputs, **named)
+            except AdapterParseError as again:
+                if ledger is None or ledger.was_cut or not was_cut:
+                    return _read_whole_lines(again)
+                ledger.was_cut = True  # as the answer is that is read
+                return _read_whole_lines(error)
 
         if not asks_again or ledger is None or not ledger.was_cut or not _is_cut_short(first.written, fields[0]):
             return fields
@@ -135,6 +143,9 @@ class ChatAdapter(dspy.Adapter):
             value.update({name: "" for name in unasked if value.get(name) is None})
             if self._get_history_field_name(original_signature):
                 value[SAID] = part.get("text") or ""
+        if ledger := get_playing().ledger:
+            _, _, last_line = self.written.rstrip().rpartition("\n")
+            ledger.was_trimmed = HEAD_ALONE.fullmatch(last_line) is not None
         return values
 
     def format(self, signature: Signature, demos: list[Fields], inputs: Fields) -> list[Fields]:
@@ -291,6 +302,45 @@ def _tell_kind(field: Any) -> str:
     return {int: "a whole number", float: "a number", bool: "true or false"}.get(core, "")
 
 
+HEAD_ALONE = re.compile(r"\W*(?:\w+(?:[ _]\w+){0,2}[*_]*:)?\W*")
+"""A line with a label or the mark of a list, and nothing behind it."""
+
+
+def _read_whole_lines(error: AdapterParseError) -> list[Fields]:
+    """Read an answer of several lists that the limit of tokens cut off, without its last line: the lists that it did
+    not come to are empty. Raises the error where another answer could not be read, or nothing is left."""
+    ledger = get_playing().ledger
+    kinds = _list_kinds(_list_asked(error.signature))
+    has_lists_alone = all(get_origin(kind.annotation) is list for kind in kinds.values())
+    if ledger is None or not ledger.was_cut or not has_lists_alone:
+        raise error
+
+    row = _find_whole_lists(error.lm_response or "", tuple(kinds))
+    fields = {}
+    for name, kind in kinds.items():
+        items = _convert(row.get(name, ""), kind.annotation, kind.told)
+        if items is None:
+            raise error
+        fields[name] = items
+    if not any(fields.values()):
+        raise error
+    ledger.was_trimmed = True
+    return [fields]
+
+
+def _find_whole_lists(text: str, fields: tuple[str, ...]) -> Fields:
+    """Return what stands of an answer ahead of the line, or of the item of an object, in which it was cut off."""
+    bare = _strip_marks(text)
+    if bare.startswith("{"):
+        (value, *_) = _load(close_cut(bare) or "{}") or [None]
+        return _take_fields(value, fields) if isinstance(value, Mapping) else {}
+
+    whole_lines, _, _ = text.rstrip().rpartition("\n")
+    separated = separate(whole_lines, _spell(fields, HEADER)[0])
+    rows, _ = _find_rows(blank_barred(separated.text), fields, HEADER)
+    return rows[0] if len(rows) == 1 else {}
+
+
 REQUEST_FORM = "That could not be read. Answer again in the form asked for."
 
 
@@ -404,10 +454,25 @@ def _read_with_given(signature: Signature, completion: str) -> Fields | None:
         separated = replace(separated, text=blank_barred(separated.text))
     fields = _read_separated(kinds, _choose_frame(kinds, separated))
     action = str(fields["action"]) if fields and "action" in kinds else ""
-    is_marked = has_mark(action) if get_playing().free_form is None else blank_barred(action) != action
+    is_marked = blank_barred(action) != action if is_free else has_mark(action)
     if fields is None or (is_marked and action not in get_playing().possible):
         return None
+    if is_free and action:
+        fields |= _choose_writing(action, str(fields.get(GIVEN, action)), completion)
     return {name: blank_barred(value) if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def _choose_writing(action: str, given: str, completion: str) -> Fields:
+    """Return an action, and what was given as it, as the answer has them, marks of web pages and comments among them.
+    The action stays as it was read if it is known so and not as it was written, or if it is a line and was written on
+    several."""
+    form = get_playing().free_form
+    written = find_passage(action, completion)
+    is_longer = form.form == "line" and "\n" in written
+    is_known = form.knows(action) and not form.knows(written)
+    if is_longer or is_known:
+        return {"action": action, GIVEN: written}
+    return {"action": written, GIVEN: find_passage(given, completion)}
 
 
 def _choose_frame(kinds: Mapping[str, Kind], separated: Separated) -> Separated:
@@ -468,13 +533,17 @@ def _read_separated(kinds: Mapping[str, Kind], separated: Separated) -> Fields |
 
 def _read_free_action(kinds: Mapping[str, Kind], separated: Separated) -> Fields | None:
     """Read an answer whose action may be anything: behind its label, in an object of the form that was asked for, or
-    the whole answer. What looks like a label in a fenced block is none."""
+    the whole answer. What looks like a label in a fenced block or an object is none."""
     form = get_playing().free_form
     text = separated.text
     row = _load_form(kinds, text) or {}
     before = ""
+    begins_with_label = False
     if not row:
-        rows, before = _find_rows(text, tuple(kinds), HEADER, mask_fences(text))
+        masked = mask_objects(mask_fences(text))
+        rows, before = _find_rows(text, tuple(kinds), HEADER, masked)
+        begins_with_label = any(rows) and not before.strip()
+
         labelled = [row for row in rows if "action" in row]
         actions = {str(row["action"]) for row in labelled} - {""}
         if labelled and len(actions) != 1:
@@ -490,6 +559,10 @@ def _read_free_action(kinds: Mapping[str, Kind], separated: Separated) -> Fields
     else:
         given = text
         action = "" if REFUSAL.match(text) else find_action(text, form)
+        ahead = find_ahead(text, action, form)
+        (row, *_), before = _find_rows(ahead, tuple(kinds), HEADER)
+        if begins_with_label and action == text.strip():
+            return None  # a label of another field is none of an action
     if not action:
         return None
 
@@ -499,7 +572,8 @@ def _read_free_action(kinds: Mapping[str, Kind], separated: Separated) -> Fields
 
 
 def _load_form(kinds: Mapping[str, Kind], text: str) -> Fields | None:
-    """Return the fields of an answer that is one object with fields of the form alone; another object is an action."""
+    """Return the fields of an answer that is one object with fields of the form alone; another object is an action, and
+    so is one as the templates show it, if it holds no such object as its action."""
     bare = _strip_marks(text)
     if not bare.startswith("{"):
         return None
@@ -507,7 +581,13 @@ def _load_form(kinds: Mapping[str, Kind], text: str) -> Fields | None:
     if len(values) != 1 or not isinstance(values[0], Mapping):
         return None
     taken = _take_fields(values[0], tuple(kinds))
-    return taken if "action" in taken and len(taken) == len(values[0]) else None
+    if "action" not in taken or len(taken) < len(values[0]):
+        return None
+    form = get_playing().free_form
+    inner = taken["action"]
+    holds_action = isinstance(inner, Mapping) and form.fits(frozenset(inner))
+    is_action = form.fits(frozenset(values[0])) and not holds_action
+    return None if is_action else taken
 
 
 def _read_unlabelled(kinds: Mapping[str, Kind], separated: Separated, labelled: str) -> Fields | None:
@@ -519,6 +599,8 @@ def _read_unlabelled(kinds: Mapping[str, Kind], separated: Separated, labelled: 
 
     if "action" in kinds:
         text = _cut_at_final(text)
+    elif all(kinds[name].annotation is str for name in _list_required(kinds)):
+        text = _strip_text(separated.text)
     fields = _read_bare(kinds, text)
     if not fields:
         return None
@@ -594,7 +676,10 @@ def _convert_fields(kinds: Mapping[str, Kind], said: Mapping[str, Any]) -> Field
     fields: Fields = {}
     missing = []
     for name, kind in kinds.items():
-        value = _convert(said[name], kind.annotation, kind.told) if name in said else None
+        content = said.get(name)
+        if name == "action" and isinstance(content, str):
+            content = _strip_marks(content)
+        value = _convert(content, kind.annotation, kind.told) if name in said else None
         if value is not None and name == "action":
             fields[name] = _read_action(value)
             fields[GIVEN] = value
@@ -755,7 +840,7 @@ def _find_rows(text: str, fields: tuple[str, ...], pattern: str, masked: str | N
 def _convert(said: Any, kind: Any, told: str = "") -> Any:
     """Convert whatever a model wrote for a field to the field's type; None if it is missing or unclear."""
     if isinstance(said, str):
-        said = _cut_echo(_strip_marks(said), told)
+        said = _cut_echo((_strip_text if kind is str else _strip_marks)(said), told)
         bare = said.strip("[]()`\"'*, ")
         if PLACEHOLDER.fullmatch(bare) or (" " in bare and told.startswith(bare)):
             return None
@@ -806,6 +891,14 @@ def _strip_marks(text: str) -> str:
     text = re.sub(r"^```\w*\n|\n?```\s*$|^[|>][-+]?[ \t]*\n", "", text.strip()).strip()
     wrapped = re.fullmatch(r"(`{1,3}|\*{1,2}|\"|'|“)(.+)(?:\1|”),?", text)
     return wrapped[2].strip() if wrapped and wrapped[1] not in wrapped[2] else text
+
+
+def _strip_text(text: str) -> str:
+    """Strip marks around a text. A fenced block beside other lines is a part of it, and keeps both of its fences."""
+    text = text.strip()
+    blocks = find_fences(text)
+    has_other_lines = bool(blocks) and (blocks[0].start > 0 or blocks[0].end < len(text))
+    return text if has_other_lines else _strip_marks(text)
 
 
 def _is_empty(said: Any) -> bool:

@@ -50,7 +50,7 @@ from rsso_dspy.failures import (
     normalize_error,
     restore_error,
 )
-from rsso_dspy.playing import get_playing
+from rsso_dspy.playing import get_playing, is_cancelled, is_stopping
 from rsso_dspy.records import Usage, drop_unreadable_counts, reaches_limit, read_usage
 from rsso_dspy.redact import (
     is_location,
@@ -708,8 +708,7 @@ def make_logged(lm: dspy.BaseLM) -> dspy.BaseLM:
     kind: Any = type(lm)
     logged.__class__ = _add_logging(kind)
     logged.history = lm.history
-    runtime = get_playing().runtime
-    logged.patience = RequestRetrier(lm.num_retries, LONGEST_WAIT, runtime.stopped if runtime else lambda: False)
+    logged.patience = RequestRetrier(lm.num_retries, LONGEST_WAIT, is_stopping)
     logged.num_retries = 0
     logged.forms = _forms_of_users.setdefault(lm, set())
     return logged
@@ -720,15 +719,23 @@ _forms_of_users: MutableMapping[dspy.BaseLM, set[Form]] = WeakKeyDictionary()
 
 
 class Listening(WrappedAdapter):
-    """An adapter that lets a logged copy of the model answer that DSPy has chosen."""
+    """An adapter that lets a logged copy of the model answer that DSPy has chosen. It asks nothing for a cancelled
+    call."""
 
     def __call__(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> Any:
+        _check_cancelled()
         with dspy.context(send_stream=choose_stream(lm)):
             return make_encodable(self.adapter(make_logged(lm), *asked, **named))
 
     async def acall(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> Any:
+        _check_cancelled()
         with dspy.context(send_stream=choose_stream(lm)):
             return make_encodable(await self.adapter.acall(make_logged(lm), *asked, **named))
+
+
+def _check_cancelled() -> None:
+    if is_cancelled():
+        raise Stopped
 
 
 def choose_stream(lm: dspy.BaseLM) -> Any:

@@ -4,7 +4,7 @@ with playing(runtime=runtime, rollout=3):
     get_playing().rollout
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +21,8 @@ class Playing:
     session_models_only: bool = False  # ignores a model that the user set in DSPy, as runs and compiles do
     calls: Any = None  # the log of the unit that is played, `CallLines`; None where there is none
     ledger: Any = None  # books what the current call costs: a `TrialLedger`
+    is_cancelled: Callable[[], bool] = lambda: False
+    """Whether the `acall` that plays was cancelled; see the function of this name."""
     rollout: int | None = None  # tells repeats of the same request apart
     verbs: frozenset[str] = frozenset()
     """First words of the environment's actions, for an answer that is an action alone."""
@@ -36,6 +38,19 @@ NOTHING = Playing()
 
 def get_playing() -> Playing:
     return dspy.settings.get("rsso") or NOTHING
+
+
+def is_cancelled() -> bool:
+    """Return whether nobody waits for what is played here: its `acall` was cancelled, or its stream was closed."""
+    count_ends = getattr(dspy.settings.send_stream, "statistics", None)  # of anyio's streams, which DSPy opens
+    is_unread = count_ends is not None and count_ends().open_receive_streams == 0
+    return is_unread or get_playing().is_cancelled()
+
+
+def is_stopping() -> bool:
+    """Return whether what is played here stops at its next check: its run is stopped, or its call was cancelled."""
+    runtime = get_playing().runtime
+    return is_cancelled() or (runtime is not None and runtime.stopped())
 
 
 @contextmanager

@@ -88,6 +88,7 @@ class Step:
     asked_back: bool = False  # the environment asked which of several actions was meant and did nothing
     no_effect: bool = False  # the environment understood the action but reports that it had no effect
     cut: str = ""  # what the model gave as its action, if anything of it was cut off
+    outputs: dict[str, Any] = field(default_factory=dict, hash=False)  # what an actor of one's own answered besides
 
 
 @dataclass(frozen=True, slots=True)

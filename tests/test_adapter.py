@@ -265,6 +265,29 @@ def test_a_description_alone_is_no_answer():
     assert read(DESCRIBED, "Mistakes: It was dark.\nPlan: what to do next time") is None
 
 
+BLOCK = "```python\nopen(door)\n```"
+
+
+@pytest.mark.parametrize(
+    ("said", "plan"),
+    [
+        (f"Next time do this first.\n{BLOCK}", f"Next time do this first.\n{BLOCK}"),
+        (f"{BLOCK}\nThen wait for it.", f"{BLOCK}\nThen wait for it."),
+        (f"{BLOCK}\nThen do that.\n{BLOCK}", f"{BLOCK}\nThen do that.\n{BLOCK}"),
+        (f"Mistakes: Slow.\nPlan: Do this first.\n{BLOCK}", f"Do this first.\n{BLOCK}"),
+        (json.dumps({"mistakes": "Slow.", "plan": f"Do this.\n{BLOCK}"}), f"Do this.\n{BLOCK}"),
+        ("Do this first.\n~~~\nopen(door)\n~~~", "Do this first.\n~~~\nopen(door)\n~~~"),
+        ("Next time do this first.\n```\nopen(door)", "Next time do this first.\n```\nopen(door)"),
+        (f"Mistakes: Slow.\nPlan:\n{BLOCK}", "open(door)"),
+        ("```\nGo to the door, then open it.\n```", "Go to the door, then open it."),
+        ("```\nGo to the door, then open it.", "Go to the door, then open it."),
+        ("Go to the door, then open it.\n```", "Go to the door, then open it."),
+    ],
+)
+def test_a_fenced_block_in_a_text_keeps_both_of_its_fences(said, plan):
+    assert ChatAdapter().parse(Reflect, said)["plan"] == plan
+
+
 @pytest.mark.parametrize(
     ("said", "settings", "thought", "repaired"),
     [

@@ -5,10 +5,12 @@ import pytest
 
 from rsso_dspy.adapter import ChatAdapter, read_answer
 from rsso_dspy.answers.actions import ActionForm, find_action, read_action
+from rsso_dspy.environments import find_free_form
 from rsso_dspy.playing import playing
 from rsso_dspy.programs.roles import read_answer as read_prediction
 from rsso_dspy.signatures.actor import FlatActor
 from tests.live import Engine
+from tests.toy_benchmark import Counting
 
 FUNCTION = "def f(n):\n    if n < 2:\n        return n\n    return f(n - 1) + f(n - 2)"
 FENCED = f"```python\n{FUNCTION}\n```"
@@ -117,6 +119,82 @@ def test_an_object_is_the_form_or_the_action(answer, action):
         assert read_answer(FlatActor, answer)["action"] == action
 
 
+OBJECT = '{"action": "buy", "item": "milk"}'
+ON_LINES = '{\n  "action": "buy",\n  "item": "milk"\n}'
+IN_ONE_LINE = '{ "action": "buy", "item": "milk" }'
+KEYS = frozenset({"action", "item"})
+AS_FORM = '{"thought": "Buy.", "action": "buy"}'
+
+
+@pytest.mark.parametrize("keys", [frozenset(), KEYS], ids=["unknown", "shown"])
+@pytest.mark.parametrize(
+    ("answer", "thought", "text", "line"),
+    [
+        (OBJECT, "", OBJECT, OBJECT),
+        (ON_LINES, "", ON_LINES, IN_ONE_LINE),
+        (f"Thought: Milk.\nAction: {OBJECT}", "Milk.", OBJECT, OBJECT),
+        (f"Thought: Milk.\nAction: {ON_LINES}", "Milk.", ON_LINES, IN_ONE_LINE),
+        (f"Thought: Milk.\nAction:\n{ON_LINES}", "Milk.", ON_LINES, IN_ONE_LINE),
+        (f"Thought: Milk.\nAction:\n```json\n{ON_LINES}\n```", "Milk.", ON_LINES, IN_ONE_LINE),
+        (f'{{"thought": "Milk.", "action": {OBJECT}}}', "Milk.", OBJECT, OBJECT),
+        (AS_FORM, "Buy.", "buy", "buy"),
+        ('{\n  "thought": "Buy.",\n  "action": "buy"\n}', "Buy.", "buy", "buy"),
+        (f"```json\n{AS_FORM}\n```", "Buy.", "buy", "buy"),
+        ('{"tool": "x", "action": {"action": 1}}', "", '{"tool": "x", "action": {"action": 1}}',
+         '{"tool": "x", "action": {"action": 1}}'),
+    ],
+)  # fmt: skip
+def test_an_object_with_other_keys_than_the_forms_is_the_action(answer, thought, text, line, keys):
+    for form, action in (("text", text), ("line", line)):
+        with playing(free_form=ActionForm(form, keys=keys)):
+            assert read_answer(FlatActor, answer) == {"thought": thought, "action": action}
+
+
+@pytest.mark.parametrize("form", ["line", "text"])
+@pytest.mark.parametrize(
+    ("answer", "unknown", "shown"),
+    [
+        ('{"action": "wait"}', "wait", '{"action": "wait"}'),
+        (f'{{"action": {OBJECT}}}', OBJECT, OBJECT),
+        (f"Thought: Milk.\n{OBJECT}", None, OBJECT),
+        (f"I buy milk.\n{OBJECT}", None, OBJECT),
+        (f"Thought: Two.\n{OBJECT}\n{OBJECT}", None, None),
+    ],
+)
+def test_an_object_as_the_templates_show_it_is_the_action(answer, unknown, shown, form):
+    for keys, action in ((frozenset(), unknown), (KEYS, shown)):
+        with playing(free_form=ActionForm(form, keys=keys)):
+            assert (read_answer(FlatActor, answer) or {}).get("action") == action
+
+
+def test_templates_tell_the_keys_of_objects():
+    class Shop(Counting):
+        knows_all_verbs = False
+        action_templates = 'Templates:\n{"action": "buy", "item": ITEM}\n{"action": "wait"}'
+
+    assert find_free_form(Shop(), frozenset()) == ActionForm(
+        "line", frozenset({'{"action":'}), keys=frozenset({"action", "item"})
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "thought"),
+    [
+        ("npm install", ""),
+        (f"It is time.\n{FENCED}", "It is time."),
+        (f"Thought: It is time.\n{FENCED}", "It is time."),
+    ],
+)
+def test_the_thought_of_an_answer_without_labels_is_what_stands_ahead_of_the_action(answer, thought):
+    with playing(free_form=TEXT):
+        assert read_answer(FlatActor, answer)["thought"] == thought
+
+
+def test_a_text_that_begins_with_the_label_of_another_field_is_no_action():
+    with playing(free_form=TEXT):
+        assert read_answer(FlatActor, "Thought: I write a function.\ndef f():\n    pass") is None
+
+
 @pytest.mark.parametrize("answer", ["Action: ...", "Action: <your action here>", "Action:", ""])
 def test_a_placeholder_is_no_action(answer):
     with playing(free_form=LINE):
@@ -128,6 +206,15 @@ def test_two_different_actions_are_unclear():
         assert read_answer(FlatActor, "Action: npm install\nAction: npm test") is None
 
 
+def predict(said, form):
+    """The prediction that an actor's answer becomes."""
+    lm = dspy.LM("script/x", engine=Engine(lambda _: said), cache=False)
+    with dspy.context(lm=lm, adapter=ChatAdapter()), playing(free_form=form, possible=form.possible):
+        return dspy.Predict(FlatActor)(
+            task="t", action_templates="", history=dspy.History(messages=[]), observation="o"
+        )
+
+
 @pytest.mark.parametrize(
     ("said", "action", "cut"),
     [
@@ -137,14 +224,9 @@ def test_two_different_actions_are_unclear():
     ],
 )
 def test_what_was_cut_off_an_action_is_kept(said, action, cut):
-    lm = dspy.LM("script/x", engine=Engine(lambda _: said), cache=False)
-    with dspy.context(lm=lm, adapter=ChatAdapter()), playing(free_form=LINE):
-        prediction = dspy.Predict(FlatActor)(
-            task="t", action_templates="", history=dspy.History(messages=[]), observation="o"
-        )
-    answer = read_prediction(prediction, (), LINE)
+    answer = read_prediction(predict(said, LINE), (), LINE)
     assert (answer.action, answer.cut) == (action, cut)
-    assert "given" not in prediction or cut
+    assert "given" not in predict(said, LINE) or cut
 
 
 def test_an_action_that_another_adapter_read_is_cleaned_alike():
@@ -190,7 +272,34 @@ def test_a_longer_fence_holds_shorter_ones_at_the_margin():
 
 
 @pytest.mark.parametrize("code", [QUOTING, DOCTEST, "def f():\n    return 1", "a |\n> b"])
-def test_lines_without_a_fence_keep_their_marks_but_those_of_a_page(code):
+def test_lines_without_a_fence_keep_their_marks(code):
     with playing(free_form=TEXT):
         fields = read_answer(FlatActor, f"Thought: I write.\nAction:\n{code}")
-    assert fields["action"] == code.replace("&lt;b&gt;", "<b>")
+    assert fields["action"] == code
+
+
+PAGE = "<ul>\n<!-- fruit -->\n<li>&lt;b&gt;</li>\n</ul>"
+TAGGED = ActionForm(verbs=frozenset({"<go>"}), possible=frozenset({"open <b>"}))
+
+
+@pytest.mark.parametrize(
+    ("said", "form", "action", "cut"),
+    [
+        ("say &lt;b&gt;", LINE, "say &lt;b&gt;", ""),
+        ("Thought: So.\nAction: say &lt;b&gt; and <b>", LINE, "say &lt;b&gt; and <b>", ""),
+        ("&lt;think&gt;Hm.&lt;/think&gt;\nAction: say &lt;b&gt;", LINE, "say &lt;b&gt;", ""),
+        ("<action>say &lt;b&gt;</action>", LINE, "say &lt;b&gt;", ""),
+        ("Action: **say &lt;b&gt;**", LINE, "say &lt;b&gt;", "**say &lt;b&gt;**"),
+        ('{"thought": "So.", "action": "say \\"&lt;b&gt;\\""}', LINE, 'say "&lt;b&gt;"', ""),
+        ("Action: say \U0001f469\u200d\U0001f4bb", LINE, "say \U0001f469\u200d\U0001f4bb", ""),
+        (f"Thought: So.\nAction:\n{PAGE}", TEXT, PAGE, ""),
+        ("Action: open &lt;b&gt;", TAGGED, "open <b>", "open &lt;b&gt;"),
+        ("open &lt;b&gt;", TAGGED, "open <b>", "open &lt;b&gt;"),
+        ("Action: &lt;go&gt; on", TAGGED, "<go> on", "&lt;go&gt; on"),
+        ("&lt;answer&gt;ls -l&lt;/answer&gt;", LINE, "ls -l", ""),
+        ("Action: ls &lt;a&gt;&lt;|im_end|&gt;", LINE, "ls &lt;a&gt;", ""),
+    ],
+)
+def test_an_action_is_as_it_was_written_unless_it_is_known_as_it_was_read(said, form, action, cut):
+    answer = read_prediction(predict(said, form), (), form)
+    assert (answer.action, answer.cut) == (action, cut)

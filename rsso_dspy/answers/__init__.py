@@ -14,7 +14,7 @@ from rsso_dspy.answers.fences import Fenced, hold_fences, put_back
 from rsso_dspy.answers.marks import THOUGHT, Names, blank_barred, has_mark, spell_fields, strip_at_edges
 from rsso_dspy.answers.turns import choose_turn
 
-__all__ = ["Frame", "Separated", "blank_barred", "has_mark", "separate"]
+__all__ = ["Frame", "Separated", "blank_barred", "find_passage", "has_mark", "separate"]
 
 INVISIBLE = re.compile(r"[\ufeff\u200b\u200c\u200d\u2060\u00ad]")
 """Characters that nobody sees."""
@@ -37,6 +37,30 @@ QUOTE = re.compile(r"^>[ \t]?")
 
 CUT_OFF = re.compile(r"</[\w:-]*\Z|(?<=\S)<\Z")
 """A closing mark at the end that was cut off."""
+
+
+LONGEST_PASSAGE = 5_000  # characters of an action that is looked for in its answer
+
+
+def find_passage(text: str, completion: str) -> str:
+    """Return the passage of a completion that a part of its answer was read from: with characters that nobody sees,
+    comments, and marks as they stand in a web page. The part itself where there is no such passage."""
+    if text in completion or len(text) > LONGEST_PASSAGE:
+        return text
+    letters = [_spell_letter(letter) for letter in text]
+    match = re.search(f"{INVISIBLE.pattern}*".join(letters), completion.replace("\r\n", "\n"))
+    if match is not None:
+        return match[0]
+    for mark in ESCAPED.finditer(completion):  # in an object, whose quotes are written otherwise
+        if f"<{mark[1]}>" not in completion:
+            text = text.replace(f"<{mark[1]}>", mark[0])
+    return text
+
+
+def _spell_letter(letter: str) -> str:
+    """Return a pattern of what a letter may have been written as."""
+    written = {"<": "(?:<|&lt;)", ">": "(?:>|&gt;)", "\n": rf"(?:\n|(?xs:{UNREAD.pattern}))"}
+    return written.get(letter) or re.escape(letter)
 
 
 def separate(completion: str, names: Names, keeps_code: bool = False) -> Separated:

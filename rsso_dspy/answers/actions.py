@@ -3,7 +3,8 @@
     read_action('echo "hello world"', ActionForm())             # 'echo "hello world"'
     read_action("```python\\ndef f():\\n    pass\\n```", ActionForm("text"))       # "def f():\\n    pass"
 
-An action is whole. Marks go only in pairs around it, and what else goes is known to be none of it.
+An action is whole. Marks go only in pairs around it, and what else goes is known to be none of it. An object of several
+lines is one line where an action is one.
 """
 
 import re
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rsso_dspy.answers.fences import find_fences
+from rsso_dspy.answers.objects import find_objects, join_lines
 
 Form = Literal["line", "text"]
 """Whether an action is one line, or a text of any number."""
@@ -25,6 +27,17 @@ class ActionForm:
     """First words of actions that its templates name, in lower case. There may be others."""
     possible: frozenset[str] = frozenset()
     """The actions that are possible now, where they are listed."""
+    keys: frozenset[str] = frozenset()
+    """Keys of the objects that its templates show."""
+
+    def fits(self, keys: frozenset[str]) -> bool:
+        """Whether an object with these keys is an action as the templates show it."""
+        return bool(keys) and keys <= self.keys
+
+    def knows(self, action: str) -> bool:
+        """Whether an action is possible, or begins with the verb of a template."""
+        words = action.split()
+        return bool(words) and (words[0].lower().rstrip(".!") in self.verbs or action in self.possible)
 
 
 PAIRS = (("```", "```"), ("**", "**"), ("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"))
@@ -52,30 +65,43 @@ def read_action(text: str, form: ActionForm) -> str:
         whole = text.strip("\n").rstrip()
         return whole if contents else _strip_pair(whole, PAIRS[:1])
 
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in join_lines(text).splitlines() if line.strip()]
     return _read_line(lines[0], form) if lines else ""
 
 
 def find_action(text: str, form: ActionForm) -> str:
-    """Return the action in an answer without labels; an empty text where it may be something else: a question, talk, or
-    several lines of which none begins with a known verb."""
-    contents = [block.content for block in find_fences(text)]
-    if contents:
+    """Return the action in an answer without labels; an empty text where it may be something else: a question, talk,
+    several objects, or several lines of which none begins with a known verb."""
+    if find_fences(text):
         return read_action(text, form)
+    objects = [each for each in find_objects(text) if form.fits(each.keys)]
+    if objects:
+        return read_action(objects[0].content, form) if len(objects) == 1 else ""
     if _is_talk(text):
         return ""
     if form.form == "text":
         return read_action(text, form)
 
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in join_lines(text).splitlines() if line.strip()]
     if len(lines) == 1:
         action = _read_line(lines[0], form)
         return "" if action.endswith("?") or len(action) > LONGEST_LINE else action
     for line in (*lines[:1], *lines[-1:]):
         action = _read_line(line, form)
-        if _is_known(action, form):
+        if form.knows(action):
             return action
     return ""
+
+
+def find_ahead(text: str, action: str, form: ActionForm) -> str:
+    """Return what stands in an answer without labels ahead of the block that is its action, or of its last line."""
+    for block in find_fences(text):
+        return text[: block.start]
+    for each in find_objects(text):
+        if form.fits(each.keys):
+            return text[: each.start]
+    place = text.rfind(action)
+    return text[:place] if place > 0 else ""
 
 
 def _read_line(line: str, form: ActionForm) -> str:
@@ -83,7 +109,7 @@ def _read_line(line: str, form: ActionForm) -> str:
     for candidate in (line, LIST_MARK.sub("", line)):
         action = _strip_pair(candidate, PAIRS)
         emphasized = _strip_pair(action, EMPHASIS)
-        if _is_known(emphasized, form):
+        if form.knows(emphasized):
             action = emphasized
 
         stopped = action.rstrip(".! ")
@@ -91,15 +117,9 @@ def _read_line(line: str, form: ActionForm) -> str:
         for known in (action, stopped):
             if known.lower() in possible:
                 return possible[known.lower()]
-        if _is_known(action, form):
+        if form.knows(action):
             return stopped if is_one_sentence else action
     return _strip_pair(line, PAIRS)
-
-
-def _is_known(action: str, form: ActionForm) -> bool:
-    """Whether an action is possible, or begins with the verb of a template."""
-    words = action.split()
-    return bool(words) and (words[0].lower().rstrip(".!") in form.verbs or action in form.possible)
 
 
 def _strip_pair(text: str, pairs: tuple[tuple[str, str], ...]) -> str:

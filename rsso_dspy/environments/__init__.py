@@ -130,7 +130,8 @@ def find_free_form(environment: Environment, possible: frozenset[str]) -> Action
     """Return what is known of actions that may be anything; None where only those of the templates are read."""
     if getattr(environment, "knows_all_verbs", False):
         return None
-    return ActionForm(getattr(environment, "action_form", "line"), list_verbs(environment), possible)
+    keys = frozenset(re.findall(r"""["'](\w+)["']\s*:""", environment.action_templates))
+    return ActionForm(getattr(environment, "action_form", "line"), list_verbs(environment), possible, keys)
 
 
 def list_verbs(environment: Environment) -> frozenset[str]:

@@ -2,16 +2,17 @@
 
     lm = dspy.LM("embedded/explorer", engine=Explorer(seed=0), cache=False, temperature=0.7)
 
-It reads only the prompt. A role is recognised by the output fields that the adapter lists, never by the words of an
-instruction; what the actor's instruction says is advice. It knows how to play ScienceWorld; elsewhere it picks among
-the offered actions. Its scores say nothing about language models.
+It reads only the prompt, in the form of this package's adapters, of `dspy.ChatAdapter` or of `dspy.JSONAdapter`. A role
+is recognised by the output fields that the adapter lists, never by the words of an instruction; what the actor's
+instruction says is advice. It knows how to play ScienceWorld; elsewhere it picks among the offered actions. It uses no
+tools and runs no code. Its scores say nothing about language models.
 """
 
 from typing import Any
 
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
-from rsso_dspy.offline import actor, proposer, reflector, writers
+from rsso_dspy.offline import actor, marked, proposer, reflector, writers
 from rsso_dspy.offline.prompt import SeededNoise, format_response, parse_request
 from rsso_dspy.records import estimate_tokens
 
@@ -28,6 +29,7 @@ ROLES = {
         ("insight_edits", "workflows", "strategies", "new_bullets", "new_cheatsheet"), writers.write_entries
     ),
     **dict.fromkeys(("new_instruction", "proposed_instruction"), proposer.propose_instruction),
+    "generated_code": marked.finish_at_once,
 }
 """Output field to the role that it identifies; the first that is asked for counts."""
 
@@ -47,7 +49,8 @@ class Explorer:
         role = next((role for field, role in ROLES.items() if field in wanted), None)
         given = role(prompt, SeededNoise(self.seed, request.config.temperature or 0.0)) if role else {}
         blank = prompt.instruction.split("\n", 1)[0][:200] or "none"
-        answer = {name: given.get(name, [] if is_list else blank) for name, is_list in wanted.items()}
+        blanks = {name: [] if is_list else prompt.blanks.get(name, blank) for name, is_list in wanted.items()}
+        answer = {name: given.get(name, empty) for name, empty in blanks.items()}
         text = format_response(prompt, answer)
         sent, written = estimate_tokens(prompt.text), estimate_tokens(text)
         return Response(

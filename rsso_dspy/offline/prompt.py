@@ -1,5 +1,5 @@
 """Reads a request: instruction, regions, turns, demonstrations and the form of the answer, by the text of its messages
-alone. Understands the prompts of `adapter.py`."""
+alone. Understands the prompts of `adapter.py`, and those of DSPy's adapters that `marked.py` reads."""
 
 import json
 import re
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import dspy
 from dspy.lm15 import Request
 
+from rsso_dspy.offline.marked import MarkedForm, find_form, format_marked, split_marked
 from rsso_dspy.regions import REGIONS, list_items
 from rsso_dspy.signatures import actor, constitution, memory_writers
 
@@ -67,6 +68,8 @@ class ParsedPrompt(NamedTuple):
     turns: tuple[Turn, ...] = ()  # the steps so far, the present one last
     demos: tuple[Mapping[str, str], ...] = ()  # demonstrations: input and output fields of each together
     text: str = ""  # the text of all messages, in order
+    is_marked: bool = False  # whether the fields of messages, and of an answer that is no JSON, stand below marks
+    blanks: Mapping[str, Any] = {}  # values of output fields that are neither texts nor lists, and say least
 
     def get_region(self, name: str) -> str:
         return self.regions.get(name, "")
@@ -76,6 +79,8 @@ def parse_request(request: Request) -> ParsedPrompt:
     system = request.system
     if not isinstance(system, str):
         system = "".join(getattr(part, "text", "") or "" for part in system or ())
+    if (form := find_form(system)) is not None:
+        return _parse_marked(request, system, form)
     instruction, wanted, is_json, placed, demos = _parse_system(system)
     texts = []
     for message in request.messages:
@@ -85,15 +90,43 @@ def parse_request(request: Request) -> ParsedPrompt:
     first, *_, last = [text for text, each in zip(texts, request.messages, strict=True) if each.role == "user"] * 2
     regions = {**placed, **split_fields(first), **{name: text for name, text in split_fields(last).items() if text}}
     steps = map(split_fields, re.split(r"^(?=Observation:)", "\n\n".join(texts), flags=re.M)[1:])
-    turns = tuple(Turn(*(each.get(name, "") for name in ("observation", "thought", "action"))) for each in steps)
+    turns = tuple(map(_make_turn, steps))
     whole = "\n\n".join([system, *texts])
     return ParsedPrompt(instruction, wanted, is_json, regions, turns or (Turn(""),), demos, whole)
+
+
+def _parse_marked(request: Request, system: str, form: MarkedForm) -> ParsedPrompt:
+    """Read a request whose fields stand below marks: pairs of messages with a task are demonstrations, those without
+    one are turns, and all inputs but the turns' stand in the last message."""
+    texts = [message.text or "" for message in request.messages]
+    *before, last = map(split_marked, texts)
+    demos, turns = [], []
+    for asked, answered in zip(before[::2], before[1::2], strict=False):
+        pair = {**asked, **answered}
+        if "task" in asked:
+            demos.append(pair)
+        else:
+            turns.append(_make_turn(pair))
+    turns.append(_make_turn(last))
+    whole = "\n\n".join([system, *texts])
+    return ParsedPrompt(
+        form.instruction, form.wanted, form.is_json, last, tuple(turns), tuple(demos), whole, True, form.blanks
+    )
+
+
+def _make_turn(fields: Mapping[str, str]) -> Turn:
+    return Turn(*(fields.get(name, "") for name in ("observation", "thought", "action")))
 
 
 def format_response(prompt: ParsedPrompt, answer: Mapping[str, Any]) -> str:
     """The answer in the form that is asked for; where one field is, its value alone."""
     if prompt.is_json:
         return json.dumps(dict(answer), ensure_ascii=False)
+    if prompt.is_marked:
+        texts = {}
+        for name, value in answer.items():
+            texts[name] = value if isinstance(value, str) else json.dumps(value)
+        return format_marked(texts)
     if len(answer) == 1:
         return _format_value(next(iter(answer.values()))).strip()
     return "\n".join(f"{_label(name)}: {_format_value(value)}".rstrip(" ") for name, value in answer.items())

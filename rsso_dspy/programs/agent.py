@@ -6,6 +6,7 @@
     result.trials         # one TrialResult per trial
 """
 
+import threading
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -17,6 +18,7 @@ import dspy
 from rsso_dspy.environments import get_place_reader
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory import Memory
+from rsso_dspy.playing import get_playing, playing
 from rsso_dspy.programs.methods import MODULES, Method, actor_signature, get_method, load_memory
 from rsso_dspy.programs.prediction import AgentPrediction
 from rsso_dspy.programs.replaced import check_replacement
@@ -78,9 +80,16 @@ class Agent(dspy.Module):
             return AgentPrediction.from_trials(self.method.name, variant, results, snapshots, runtime.benchmark)
 
     async def aforward(self, *args: Any, **named: Any) -> AgentPrediction:
-        """As `forward`, in a thread of its own."""
-        prediction: AgentPrediction = await dspy.asyncify(type(self).forward)(self, *args, **named)
-        return prediction
+        """As `forward`, in a thread of its own. Once it is cancelled, the thread asks no model any more and gives its
+        environment back before the next step."""
+        ended = threading.Event()
+        is_outer_cancelled = get_playing().is_cancelled
+        with playing(is_cancelled=lambda: ended.is_set() or is_outer_cancelled()):
+            try:
+                prediction: AgentPrediction = await dspy.asyncify(type(self).forward)(self, *args, **named)
+                return prediction
+            finally:
+                ended.set()
 
     def _warn_of_unshown_demos(self) -> None:
         for name, count in count_unshown_demos(self).items():

@@ -1,6 +1,7 @@
 """The writer of constitutions: a module that turns play into rules (OmniReflect, sections 2.1.1 and 3)."""
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -40,8 +41,9 @@ class ConstitutionWriter(dspy.Module):
     ) -> dspy.Prediction:
         """Write the rules of these categories that an episode so far teaches beyond the known ones; if it is over
         (``play.ended``), by its outcome too. `examples` are stretches of play with the rules drawn from them. `sample`
-        numbers one of several answers to the same question. Returns the answered rules, and ``lessons``."""
-        return _ask(
+        numbers one of several answers to the same question. Returns the answered rules, and ``lessons``, among them the
+        known ones that were written again."""
+        answer = _ask(
             self.write,
             categories,
             priorities,
@@ -52,6 +54,8 @@ class ConstitutionWriter(dspy.Module):
             known_rules=[*known.items, *(rule.lesson.line for rule in known.select_rules("progress"))],
             transcript=render_recent_steps(play.states, play.steps, play.render),
         )
+        answer.lessons = find_repeats(answer.lessons, known)
+        return answer
 
     def shorten(
         self, known: Constitution, categories: Categories = CATEGORIES, priorities: bool = False
@@ -79,8 +83,35 @@ def _ask(
     answer = predictor(**given)
     lessons, ledger = list_lessons(answer), get_playing().ledger
     if ledger is not None and ledger.was_cut:  # in its last rule; a summary would lose all that it did not come to
-        lessons = lessons[:-1] if "transcript" in inputs else []
+        whole = lessons if ledger.was_trimmed else lessons[:-1]
+        lessons = whole if "transcript" in inputs else []
     return dspy.Prediction(**dict(answer.items()), lessons=lessons)
+
+
+_NUMBER = re.compile(r"^\W*\d{1,3}[.):]\s+")
+_LABEL = re.compile(r"\b(?:mistake|instead|solution)\s*:", re.I)
+_WORDS = re.compile(r"[^\W_]+")
+
+
+def find_repeats(lessons: Sequence[Lesson], known: Constitution) -> list[Lesson]:
+    """Return the lessons of an answer with the standing rule itself in place of one that repeats it: in other letters
+    or marks, numbered, with its label (``Mistake:``), under another category, or without what to do instead. What
+    repeats a note of progress as a lasting rule is left out."""
+    standing = {_list_words(rule.lesson.text): rule.lesson for rule in known.rules}
+    standing |= {_list_words(rule.lesson.line): rule.lesson for rule in known.rules}
+    found = []
+    for lesson in lessons:
+        same = None if lesson.category == "progress" else standing.get(_list_words(lesson.line))
+        if same is None:
+            found.append(lesson)
+        elif same.category != "progress":
+            found.append(same)
+    return found
+
+
+def _list_words(line: str) -> tuple[str, ...]:
+    """Return the words of a rule, in lower case, without its number and its labels."""
+    return tuple(_WORDS.findall(_LABEL.sub(" ", _NUMBER.sub("", line)).lower()))
 
 
 def _vary_answer(predictor: dspy.Predict, sample: int) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def score_trials(trials: Sequence[TrialResult]) -> float:
     if failed := [each for each in trials if each.trajectory is None]:
         raise RssoError(
             f"trial {failed[0].trial} was not played to its end, so it has no score: {failed[0].error}. Remove the "
-            "cause (`rsso-dspy doctor` checks model and simulator), then compile again."
+            "cause (`rsso-dspy doctor` checks model and simulator), then repeat the call or the command."
         )
     worth = [_value_trial(each.trajectory) for each in trials if each.trajectory]
     return (1 - FIRST_WEIGHT) * max(worth) + FIRST_WEIGHT * worth[0]

@@ -7,10 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import dspy
+from dspy.adapters.utils import serialize_for_json
 from dspy.dsp.utils.settings import main_thread_config
 from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.usage_tracker import UsageTracker
@@ -178,6 +179,7 @@ class TrialLedger(UsageTracker):
         self._answered: dict[str, set[str]] = {}
         self._draws: Counter[str] = Counter()
         self.was_cut = self._is_cut = False  # whether the last answer was cut off, or too long; and the next one
+        self.was_trimmed = False  # whether nothing was read of the line in which the last answer was cut off
         self.is_used_up = False  # whether the limit of tokens went by without a word of the last answer
         self._is_undercounted = False  # whether the next one's server counted far fewer tokens than were sent
         self._unread: list[str] = []
@@ -188,7 +190,7 @@ class TrialLedger(UsageTracker):
     @contextmanager
     def book_under_role(self, role: str) -> Iterator[None]:
         self.speaker, self._unread, self._outer = role, [], dspy.settings.usage_tracker
-        self.was_cut = self.is_used_up = False
+        self.was_cut = self.was_trimmed = self.is_used_up = False
         with dspy.context(usage_tracker=self), playing(ledger=self):
             yield
 
@@ -275,6 +277,13 @@ class Answer:
     rejected: str = ""  # the given subgoal if it was not offered
     said: str = ""  # the whole text, as the model wrote it
     cut: str = ""  # what was given as the action, if anything of it was cut off
+    outputs: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # the other outputs of an actor of one's own, as JSON holds
+
+
+READ = ("thought", "subgoal", "action", "said", GIVEN)
+"""Outputs that the package's own actors have."""
 
 
 def read_answer(prediction: dspy.Prediction, targets: Sequence[str], free_form: ActionForm | None = None) -> Answer:
@@ -282,7 +291,8 @@ def read_answer(prediction: dspy.Prediction, targets: Sequence[str], free_form: 
     said = str(prediction.get("subgoal") or "").strip()
     subgoal = choose_target(said, targets)
     rejected = "" if subgoal is not None or _NO_SUBGOAL.fullmatch(said) else said[:LONGEST_REJECTED]
-    thought, text = prediction.get("thought") or "", prediction.get("said") or ""
+    others = {name: value for name, value in prediction.items() if name not in READ}
+    thought = prediction.get("thought") or others.pop("reasoning", "") or ""
     given = prediction.get(GIVEN)
     if free_form is None:
         action = first_line(prediction.action)
@@ -291,7 +301,15 @@ def read_answer(prediction: dspy.Prediction, targets: Sequence[str], free_form: 
     else:
         action = read_action(str(prediction.action or ""), free_form)
     given = str(prediction.action or "") if given is None else given
-    return Answer(action, thought, subgoal, rejected, text, cut=given if given.strip() != action else "")
+    return Answer(
+        action,
+        thought,
+        subgoal,
+        rejected,
+        said=prediction.get("said") or "",
+        cut=given if given.strip() != action else "",
+        outputs={name: serialize_for_json(value) for name, value in others.items()},
+    )
 
 
 def choose_target(text: str, targets: Sequence[str]) -> str | None:

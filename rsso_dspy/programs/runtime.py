@@ -13,7 +13,7 @@ import numpy as np
 from rsso_dspy.environments import ActionChoice, Environments, Interface, Layout, Transition
 from rsso_dspy.errors import UsageError
 from rsso_dspy.loops import find_loop, is_repeated, name_place
-from rsso_dspy.playing import get_playing, playing
+from rsso_dspy.playing import get_playing, is_stopping, playing
 from rsso_dspy.records import SOLVED_SCORE, Outcome, State, Step, Trajectory, TrialResult, Usage, Variant
 from rsso_dspy.regions import SYSTEM_REGIONS
 
@@ -146,10 +146,7 @@ class Runtime:
         with playing(runtime=self):
             yield self
 
-    @staticmethod
-    def is_stopping() -> bool:
-        runtime = get_playing().runtime
-        return runtime is not None and runtime.stopped()
+    is_stopping = staticmethod(is_stopping)
 
     @staticmethod
     @contextmanager

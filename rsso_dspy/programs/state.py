@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,20 +52,47 @@ def merge_state(path: Path, saved: SavedState, method: str, own: Mapping[str, An
     base = method.partition("+")[0]
     brought = {name for name in own if name.startswith("constitution_writer") and saved.method == base != method}
     fits = saved.method in ("", base, method) and saved.predictors.keys() == own.keys() - brought
-    if fits and all(_count_fields(state) == _count_fields(own[name]) for name, state in saved.predictors.items()):
+    if fits and all(
+        len(_list_fields(state)) == len(_list_fields(own[name])) for name, state in saved.predictors.items()
+    ):
         return {**own, **saved.predictors}
     made = f"was saved for the method {saved.method}" if saved.method else "does not name its method"
+    if saved.method in (base, method):
+        made = f"does not fit this agent of {method}"
+    else:
+        made += f", and this agent is of {method}"
+    theirs = {name: _list_fields(state) for name, state in saved.predictors.items()}
+    ours = {name: _list_fields(state) for name, state in own.items() if name not in brought}
     raise UsageError(
-        f"{path} {made}, and this agent is of {method}, with other predictors or fields: load it into an agent of the "
-        "same method and modules"
+        f"{path} {made}; {describe_difference(theirs, ours)}. Load it into an agent of the same method, whose modules "
+        "were replaced by the same ones"
     )
 
 
-def _count_fields(state: Any) -> int:
+def describe_difference(saved: Mapping[str, Sequence[str]], own: Mapping[str, Sequence[str]]) -> str:
+    """Say how the predictors of a file differ from those of an agent; both map names to the labels of fields."""
+    parts = _list_differences("predictors", list(saved), list(own))
+    for name, labels in saved.items():
+        if name in own:
+            parts += _list_differences(f"fields of {name}", labels, own[name])
+    return "; ".join(parts) or "they have other fields"
+
+
+def _list_differences(what: str, saved: Sequence[str], own: Sequence[str]) -> list[str]:
+    parts = []
+    if lacking := [name for name in saved if name not in own]:
+        parts.append(f"{what} that the agent lacks: {', '.join(lacking)}")
+    if added := [name for name in own if name not in saved]:
+        parts.append(f"{what} that the file lacks: {', '.join(added)}")
+    return parts
+
+
+def _list_fields(state: Any) -> list[str]:
+    """Return the labels of a predictor's fields; none if the state is damaged."""
     try:
-        return len(state["signature"]["fields"])
+        return [str(field["prefix"]).rstrip(": ") for field in state["signature"]["fields"]]
     except (KeyError, TypeError):
-        return 0
+        return []
 
 
 def fingerprint_program(program: dspy.Module) -> str:

@@ -19,7 +19,7 @@ from rsso_dspy.environments import (
 )
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped
 from rsso_dspy.memory import Memory, Recall
-from rsso_dspy.playing import get_playing, playing
+from rsso_dspy.playing import get_playing, is_stopping, playing
 from rsso_dspy.programs.methods import Scaffold, changes_each_step
 from rsso_dspy.programs.roles import Answer, Roles, TrialLedger, first_line, read_answer
 from rsso_dspy.programs.runtime import TrialRules
@@ -90,8 +90,8 @@ class TrialRun:
         return TrialResult(self.number, trajectory, **told, **self.ledger.to_result_fields())
 
     def begin_step(self, number: int) -> None:
-        """Book calls under this step from now on. Raises `Stopped` once the run is stopped."""
-        if self.roles.runtime.stopped():
+        """Book calls under this step from now on. Raises `Stopped` once the run is stopped or the call cancelled."""
+        if is_stopping():
             raise Stopped
         self.ledger.step = number
 
@@ -137,7 +137,8 @@ class TrialRun:
         move = self.environment.step(answer.action)
         told = {name: getattr(move, name) for name in DONE}
         told |= {"proposed": answer.action, "reasoning": answer.thought, "subgoal": answer.subgoal}
-        return Step(**told, recalled=items, rejected=answer.rejected, cut=answer.cut), move
+        told |= {"rejected": answer.rejected, "cut": answer.cut, "outputs": dict(answer.outputs)}
+        return Step(**told, recalled=items), move
 
     def show_world(self) -> dict[str, Any]:
         """What prompts say of the environment. Action templates are noted if they differ from the implied ones; where

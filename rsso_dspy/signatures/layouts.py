@@ -217,12 +217,21 @@ class ArrangingAdapter(WrappedAdapter):
         )
 
 
+def gives_hints(adapter: Any) -> bool:
+    """Whether an adapter is that of `dspy.Refine`. It finds the hint for a predictor by the predictor's own signature:
+    of another one it says "N/A"."""
+    return any(kind.__module__ == dspy.Refine.__module__ for kind in adapter.__class__.__mro__)
+
+
 @contextmanager
 def send_arranged(arrangement: Arrangement) -> Iterator[None]:
-    """Arrange the calls of the actor inside the block, whatever adapter is set."""
+    """Arrange the calls of the actor inside the block, whatever adapter is set. Under `dspy.Refine` the description of
+    the thought stays as it is, so that the actor gets its hint."""
+    adapter = dspy.settings.adapter or dspy.ChatAdapter()
+    if gives_hints(adapter):
+        arrangement = replace(arrangement, reads_plans=False)
     if arrangement == CONVERSATION:
         yield
         return
-    adapter = dspy.settings.adapter or dspy.ChatAdapter()
     with dspy.context(adapter=ArrangingAdapter(adapter, arrangement)):
         yield

@@ -85,7 +85,7 @@ REGIONS = {
     "gathered_error_rules": [ErrorRule(mistake="open wall", solution="open the door")],
 }
 BARE = {"constitution": None, "plans_from_past_attempts": None}
-ADAPTERS = {"chat": ChatAdapter, "json": JSONAdapter}
+ADAPTERS = {"chat": ChatAdapter, "json": JSONAdapter, "dspy chat": dspy.ChatAdapter, "dspy json": dspy.JSONAdapter}
 
 
 def lm(seed=0, temperature=0.0):
@@ -273,6 +273,22 @@ EXPECTED = {
 @pytest.mark.parametrize("signature", EXPECTED, ids=lambda signature: signature.__name__)
 def test_answer_is_parsed_and_means_something(signature, adapter):
     assert EXPECTED[signature](said := ask(signature, adapter)), said
+
+
+@pytest.mark.parametrize("adapter", ["dspy chat", "dspy json"])
+@pytest.mark.parametrize(
+    ("outputs", "values"),
+    [
+        (["number: int", "share: float", "is_done: bool", "words: list[str]"], [0, 0.0, False, []]),
+        (["choice: Literal['left', 'right']"], ["left"]),
+        (["next_thought", "next_tool_name: Literal['look_up', 'finish']", "next_tool_args: dict"],
+         ["Say it.", "finish", {}]),
+        (["generated_code", "finished: bool"], ["```python\nNone\n```", True]),
+    ],
+)  # fmt: skip
+def test_of_a_field_that_it_does_not_know_it_says_the_least_of_its_type(adapter, outputs, values):
+    said = ask(dspy.Signature(f"task -> {', '.join(outputs)}", "Say it."), adapter)
+    assert list(said.values()) == values
 
 
 LINES = ["Focus on the plant first.", "Do not open the fridge.", "Go to the greenhouse early.", "Never mix water."]

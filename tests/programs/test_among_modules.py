@@ -4,6 +4,7 @@ import asyncio
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
@@ -16,6 +17,7 @@ import pytest
 from dspy.lm15 import Request, StreamDeltaEvent, StreamEndEvent, StreamStartEvent, TextDelta, Usage
 from dspy.primitives.code_interpreter import FinalOutput
 from dspy.utils.callback import BaseCallback
+from pydantic import TypeAdapter
 
 import rsso_dspy
 from rsso_dspy import sessions
@@ -23,6 +25,7 @@ from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.records import TrialResult
 from rsso_dspy.sessions import Session, choose_config, make_session
 from rsso_dspy.signatures.actor import FlatActor, SkillActor
 from rsso_dspy.signatures.memory_writers import Reflect
@@ -41,7 +44,7 @@ ANSWERS = {  # by output field; any other is answered with a word
     "action": ACTION,
     "subgoal": "none",
     "plan": "Go right.",
-    "advice": '{"actor": "Go on.", "self": "Go on."}',
+    "advice": '{"actor": "Go on.", "reflector": "Go on.", "self": "Go on."}',
     "generated_code": "```python\nfinal_answer(answer)\n```",
     "finished": "True",
 }
@@ -78,6 +81,13 @@ def babyai() -> Iterator[Session]:
     live.runtime.environments.close()
 
 
+@pytest.fixture(scope="module")
+def one_simulator() -> Iterator[Session]:
+    live = make_session(load_config(overrides=SETTINGS), 1)
+    yield live
+    live.runtime.environments.close()
+
+
 def metric(_example: Any, prediction: Any, _trace: Any = None) -> float:
     return float(bool(prediction.trials[0].trajectory.steps))
 
@@ -97,10 +107,10 @@ def examples(count: int = 2) -> list[dspy.Example]:
 class Advised(dspy.Module):
     """A module of a user that holds an agent and a predictor."""
 
-    def __init__(self) -> None:
+    def __init__(self, agent: Agent | None = None) -> None:
         super().__init__()
         self.advise = dspy.ChainOfThought("question -> answer")
-        self.agent = Agent("react")
+        self.agent = agent or Agent("react")
 
     def forward(self, variant: str) -> dspy.Prediction:
         advice = self.advise(question="Where is the ball?").answer
@@ -138,6 +148,15 @@ def use_refine() -> bool:
     return acts(played) and len(hinted) == 3
 
 
+def use_refine_with_plans() -> bool:
+    engine, agent = Engine(answer_any), Agent("reflexion")
+    with dspy.context(lm=model(engine)):
+        dspy.Refine(agent, N=2, reward_fn=reward, threshold=1.0)(variant=VARIANT, trials=2)
+    hinted = [prompt for prompt in engine.prompts if "[[ ## hint_ ## ]]" in prompt.rpartition("<user>")[2]]
+    assert sum("Go right." in prompt for prompt in hinted) == 3, "the second trial has a plan"
+    return all("[[ ## hint_ ## ]]\nGo on." in prompt for prompt in hinted) and len(hinted) == 7
+
+
 def use_inspect_history() -> bool:
     from contextlib import redirect_stdout
     from io import StringIO
@@ -147,6 +166,23 @@ def use_inspect_history() -> bool:
     with redirect_stdout(shown):
         dspy.inspect_history(n=1)
     return f"Action: {ACTION}" in shown.getvalue()
+
+
+def use_offline_react() -> bool:
+    agent = Agent("react")
+    agent.actor = dspy.ReAct(FlatActor, tools=[look_up])
+    with dspy.context(lm=None):
+        played, alone = play(agent), play()
+    steps = [step.proposed for step in played.trials[0].trajectory.steps]
+    return all(steps) and steps == [step.proposed for step in alone.trials[0].trajectory.steps]
+
+
+def use_offline_predictor() -> bool:
+    with dspy.context(lm=None):
+        player = Agent("react").get_lm()
+    with dspy.context(lm=player):
+        played, said = play(), dspy.ReAct("question -> answer: int", tools=[look_up])(question="How many?")
+    return bool(played.trials[0].trajectory.steps[0].action) and said.answer == 0
 
 
 def use_react() -> bool:
@@ -188,6 +224,47 @@ def use_mipro() -> bool:
     optimizer = dspy.MIPROv2(metric=metric, auto=None, num_candidates=2, num_threads=1, init_temperature=0.5)
     sizes = {"num_trials": 1, "max_bootstrapped_demos": 1, "max_labeled_demos": 0, "minibatch": False}
     return acts(play(optimizer.compile(Agent("react"), trainset=examples(), valset=examples(1), **sizes)))
+
+
+def use_code_field() -> bool:
+    lm = dspy.utils.DummyLM([{"code": "```python\nprint(1)\n```"}])
+    with dspy.context(lm=lm):
+        return dspy.Predict("question -> code: dspy.Code")(question="?").code.code == "print(1)"
+
+
+def use_tool_calls() -> bool:
+    calls = '{"tool_calls": [{"name": "look_up", "args": {"word": "ball"}}]}'
+    signature = dspy.Signature("question: str, tools: list[dspy.Tool] -> calls: dspy.ToolCalls")
+    with dspy.context(lm=dspy.utils.DummyLM([{"calls": calls}]), adapter=dspy.ChatAdapter()):
+        (call,) = dspy.Predict(signature)(question="?", tools=[dspy.Tool(look_up)]).calls.tool_calls
+    return (call.name, call.args) == ("look_up", {"word": "ball"})
+
+
+def use_agent_as_tool() -> bool:
+    agent = Agent("react")
+
+    def play_variant(key: str) -> str:
+        """Play a variant."""
+        return str(agent(variant=key).variant)
+
+    answers = [
+        {"next_thought": "Play.", "next_tool_name": "play_variant", "next_tool_args": {"key": VARIANT}},
+        {"next_thought": "Done.", "next_tool_name": "finish", "next_tool_args": {}},
+        {"reasoning": "Played.", "answer": "blue"},
+    ]
+    asking = dspy.ReAct("question -> answer", tools=[play_variant])
+    asking.set_lm(dspy.utils.DummyLM(answers))
+    said = asking(question="?")
+    return said.answer == "blue" and said.trajectory["observation_0"] == VARIANT
+
+
+def use_batch() -> bool:
+    played = Agent("react").batch(examples(), num_threads=2, disable_progress_bar=True)
+    return len(played) == 2 and all(map(acts, played))
+
+
+async def gather(agent: dspy.Module, count: int = 2) -> list[Any]:
+    return await asyncio.gather(*(agent.acall(variant=VARIANT) for _ in range(count)))
 
 
 def use_image() -> bool:
@@ -319,10 +396,16 @@ USES: dict[str, Callable[[], bool]] = {
     "Predict": lambda: dspy.Predict("question -> answer")(question="?").answer == "blue",
     "ChainOfThought": lambda: dspy.ChainOfThought("question -> answer")(question="?").reasoning == "Something.",
     "ReAct": use_react,
+    "ReAct as actor of the offline player": use_offline_react,
+    "the offline player in a module": use_offline_predictor,
     "ProgramOfThought": use_program_of_thought,
     "CodeAct": use_code_act,
+    "tool calls": use_tool_calls,
+    "an agent as a tool": use_agent_as_tool,
     "an image": use_image,
+    "code": use_code_field,
     "Refine": use_refine,
+    "Refine of an agent with plans": use_refine_with_plans,
     "BestOfN": lambda: acts(play(dspy.BestOfN(Agent("react"), N=2, reward_fn=reward, threshold=1.0))),
     "Parallel": use_parallel,
     "MultiChainComparison": use_comparison,
@@ -345,6 +428,8 @@ USES: dict[str, Callable[[], bool]] = {
     "callbacks": use_callbacks,
     "streamify": use_streamify,
     "acall": lambda: acts(asyncio.run(Agent("react").acall(variant=VARIANT))),
+    "gather": lambda: all(map(acts, asyncio.run(gather(Agent("react"), 3)))),
+    "batch": use_batch,
     "acall of a module": lambda: acts(asyncio.run(Awaiting().acall(variant=VARIANT))),
     "inspect_history": use_inspect_history,
     "asyncify": lambda: acts(asyncio.run(dspy.asyncify(Agent("react"))(variant=VARIANT))),
@@ -395,7 +480,13 @@ WAYS: dict[str, Callable[[dspy.Module], Any]] = {
     "asyncify": lambda agent: asyncio.run(dspy.asyncify(agent)(variant=VARIANT)),
     "streamify": lambda agent: asyncio.run(collect(agent))[-1],
     "streamify, awaited": lambda agent: asyncio.run(collect(agent, is_async_program=True))[-1],
+    "gather": lambda agent: asyncio.run(gather(agent))[-1],
+    "syncify": lambda agent: play(dspy.syncify(agent, in_place=False)),
     "BestOfN": lambda agent: play(dspy.BestOfN(agent, N=1, reward_fn=reward, threshold=1.0)),
+    "Refine": lambda agent: play(dspy.Refine(agent, N=1, reward_fn=reward, threshold=1.0)),
+    "Parallel": lambda agent: dspy.Parallel(disable_progress_bar=True)([(agent, {"variant": VARIANT})])[0],
+    "batch": lambda agent: agent.batch([dspy.Example(variant=VARIANT).with_inputs("variant")])[0],
+    "Evaluate": lambda agent: evaluate(agent).results[0][1],
     "deepcopy": lambda agent: play(agent.deepcopy()),
 }
 
@@ -405,6 +496,11 @@ async def collect(program: dspy.Module, listener: Any = None, **options: Any) ->
     options["include_final_prediction_in_output_stream"] = True
     streamed = dspy.streamify(program, stream_listeners=[listener] if listener else None, **options)
     return [chunk async for chunk in streamed(variant=VARIANT)]
+
+
+def evaluate(agent: dspy.Module) -> Any:
+    devset = [dspy.Example(variant=VARIANT).with_inputs("variant")]
+    return dspy.Evaluate(devset=devset, metric=metric, display_progress=False)(agent)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -470,6 +566,91 @@ def test_a_compile_takes_the_session_that_is_open(babyai, capsys):
         compiled = rsso_dspy.compile(agent, tasks=["GoToObjDoor"], optimizer="bootstrap", trials=1)
     assert compiled.benchmark == "babyai"
     assert compiled.compiled.method == "react"
+    assert capsys.readouterr().out
+
+
+# Calls that are cancelled
+
+
+LONGEST_WAIT = 60  # seconds after which a test fails in place of hanging
+
+
+class HeldEngine(Engine):
+    """Its second answer waits until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(self.hold_second)
+        self.is_asked, self.is_let_go = threading.Event(), threading.Event()
+
+    def hold_second(self, prompt: str) -> str:
+        if len(self.prompts) == 2:
+            self.is_asked.set()
+            self.is_let_go.wait(LONGEST_WAIT)
+        return answer_any(prompt)
+
+    async def wait_until_asked(self) -> None:
+        assert await asyncio.to_thread(self.is_asked.wait, LONGEST_WAIT)
+
+
+async def cancel(playing: Any, engine: HeldEngine) -> None:
+    task = asyncio.ensure_future(playing)
+    await engine.wait_until_asked()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def time_out(playing: Any, engine: HeldEngine) -> None:
+    async def end(limit: asyncio.Timeout) -> None:
+        await engine.wait_until_asked()
+        limit.reschedule(0)
+
+    async def play_within() -> None:
+        async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as tasks:
+            tasks.create_task(end(limit))
+            await playing
+
+    with pytest.raises(TimeoutError):
+        await play_within()
+
+
+async def gather_with_failure(playing: Any, engine: HeldEngine) -> None:
+    async def fail() -> None:
+        await engine.wait_until_asked()
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await asyncio.gather(playing, fail())
+
+
+CANCELLED: dict[str, Callable[[dspy.Module, HeldEngine], Any]] = {
+    "cancel": lambda agent, engine: cancel(agent.acall(variant=VARIANT), engine),
+    "timeout": lambda agent, engine: time_out(agent.acall(variant=VARIANT), engine),
+    "gather": lambda agent, engine: gather_with_failure(agent.acall(variant=VARIANT), engine),
+    "a module": lambda agent, engine: cancel(Awaiting(agent).acall(variant=VARIANT), engine),
+    "streamify": lambda agent, engine: cancel(collect(agent), engine),
+    "streamify, awaited": lambda agent, engine: cancel(collect(agent, is_async_program=True), engine),
+}
+
+
+@pytest.mark.parametrize("way", CANCELLED)
+@pytest.mark.parametrize("actor", ["Predict", "ReAct"])
+def test_a_cancelled_call_asks_no_more_and_gives_its_environment_back(one_simulator, way, actor):
+    agent, engine = Agent("react"), HeldEngine()
+    agent.actor = ACTORS[actor]()
+    with one_simulator.activate_for_user(), dspy.context(lm=model(engine)):
+        asyncio.run(CANCELLED[way](agent, engine))
+        engine.is_let_go.set()
+        with dspy.context(lm=user_lm()):
+            assert acts(play())  # once the only simulator is given back
+    assert len(engine.prompts) == 2
+
+
+def test_a_compile_without_a_session_opens_the_default_one(default_sessions, capsys):
+    agent = Agent("react", benchmark="babyai")
+    compiled = call_alone(partial(rsso_dspy.compile, agent, tasks=["GoToObjDoor"], optimizer="bootstrap", trials=1))
+    assert (compiled.benchmark, compiled.compiled.method) == ("babyai", "react")
+    assert [live.config.benchmark for live in default_sessions] == ["babyai"]
     assert capsys.readouterr().out
 
 
@@ -615,6 +796,29 @@ def test_an_actor_is_given_a_region_in_the_form_of_its_signature_also_an_empty_o
     assert plans
     assert all(isinstance(plan, str) is (kind is str) for plan in plans)
     assert all("Go right." in str(plan) and str(plan).startswith(shown) for plan in plans)
+
+
+def test_a_step_holds_the_other_outputs_of_an_actor_also_where_it_is_stored(babyai):
+    def answer(prompt: str) -> str:
+        return answer_any(prompt).replace("[[ ## confidence ## ]]\nSomething.", "[[ ## confidence ## ]]\n0.5")
+
+    agent = Agent("react")
+    agent.actor = dspy.ReAct(Confident, tools=[look_up])
+    with babyai.activate_for_user(), dspy.context(lm=model(Engine(answer))):
+        trial = play(agent).trials[0]
+    stored = TypeAdapter(TrialResult).dump_json(trial, exclude_defaults=True)
+    assert TypeAdapter(TrialResult).validate_json(stored) == trial
+    for step in trial.trajectory.steps:
+        assert step.reasoning == "Something.", "that of dspy.ChainOfThought, which DSPy's ReAct ends with"
+        assert step.outputs["confidence"] == 0.5
+        assert step.outputs["trajectory"]["tool_name_0"] == "finish"
+    hash(trial.trajectory)
+
+
+def test_the_packages_own_actors_have_no_other_outputs(babyai):
+    with babyai.activate_for_user(), dspy.context(lm=user_lm()):
+        steps = [step for method in ("react", "sso") for step in play(Agent(method)).trials[0].trajectory.steps]
+    assert [step.outputs for step in steps] == [{}] * 6
 
 
 ListedPlan = Reflect.with_updated_fields("plan", type_=list[str])

@@ -18,16 +18,17 @@ from dspy.utils.exceptions import AdapterParseError
 import rsso_dspy
 from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.config import load_config
-from rsso_dspy.errors import UsageError
+from rsso_dspy.errors import RssoError, UsageError
 from rsso_dspy.memory.skill_windows import Window
 from rsso_dspy.offline import Explorer
 from rsso_dspy.optimize.program_file import load_programs
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.prediction import score_trials
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer
-from rsso_dspy.records import State
+from rsso_dspy.records import Failure, State, TrialResult
 from rsso_dspy.sessions import make_session
-from rsso_dspy.signatures import SkillActor
+from rsso_dspy.signatures import FlatActor, Reflect, SkillActor
 from tests.live import FAST, REWARDED, WALK, Engine, acting, is_asked, model, prompt_of, says, scripted
 
 METHOD = "rsso+neural"
@@ -352,3 +353,37 @@ def test_a_file_is_loaded_into_its_method_and_else_refused_and_the_agent_stays(t
     with pytest.raises(UsageError, match=f"{re.escape(whose)}, and this agent is of {into}"):
         agent.load(tmp_path / "saved.json")
     assert agent.dump_state() == Agent(into).dump_state()
+
+
+def confident_actor() -> dspy.Module:
+    return dspy.Predict(FlatActor.append("confidence", dspy.OutputField(), float))
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "told"),
+    [
+        (
+            "reflector",
+            lambda: dspy.ChainOfThought(Reflect),
+            "predictors that the agent lacks: reflector.predict; predictors that the file lacks: reflector",
+        ),
+        ("actor", confident_actor, "fields of actor that the agent lacks: Confidence"),
+    ],
+)
+def test_what_a_file_of_the_same_method_does_not_fit_is_said(tmp_path, name, module, told):
+    agent = Agent("reflexion")
+    setattr(agent, name, module())
+    agent.save(tmp_path / "saved.json")
+    fits_not = re.escape(f"does not fit this agent of reflexion; {told}. Load it into")
+    with pytest.raises(UsageError, match=fits_not):
+        Agent("reflexion").load(tmp_path / "saved.json")
+    again = Agent("reflexion")
+    setattr(again, name, module())
+    again.load(tmp_path / "saved.json")
+    assert again.dump_state() == agent.dump_state()
+
+
+def test_an_error_that_has_no_score_says_to_repeat_what_was_called():
+    trial = TrialResult(1, None, failure=Failure("BackendFailure", "nobody answers"))
+    with pytest.raises(RssoError, match="then repeat the call or the command"):
+        score_trials([trial])
