@@ -85,7 +85,7 @@ class ArmMetrics:
     gain: MeanEstimate | None  # best of two trials minus trial 1, in points (rSSO, section 5)
     invalid_rate: float | None  # share of steps that were malformed or not understood
     asked_rate: float | None  # share of steps answered with a question
-    idle_rate: float | None  # share of steps whose action was understood and changed nothing
+    idle_rate: float | None  # share of steps whose action was understood, and had no effect, as the environment said
     steps: int
     calls_per_unit: float | None  # model calls of all roles per scored unit (OmniReflect, Figure 3)
     tokens: dict[str, Usage]  # calls and tokens by role, including those of errored units
