@@ -136,9 +136,9 @@ def list_signs(count: int) -> list[tuple[int, ...]]:
     return list(product((1, -1), repeat=count))
 
 
-def find_detectable(error: float) -> float:
-    critical = t.ppf(0.975, TYPES - 1)
-    return error * brentq(lambda shift: nct.sf(critical, TYPES - 1, shift) - 0.8, 0, 60)
+def find_detectable(error: float, types: int = TYPES) -> float:
+    critical = t.ppf(0.975, types - 1)
+    return error * brentq(lambda shift: nct.sf(critical, types - 1, shift) - 0.8, 0, 60)
 
 
 def sign(value: float, digits: int = 2) -> str:
@@ -235,11 +235,30 @@ def compute_strata(scores: Scores) -> list[dict[str, str]]:
     return [first, second | {"points": sign(fmean(plateau)), "95% from": "", "to": ""}]
 
 
+def compute_next(scores: Scores) -> list[dict[str, str]]:
+    """Runs with more variants or more types, if types differ no more than their variants do."""
+    types = group_by_type(subtract_best(scores))
+    within = fmean(variance(each) for each in types)
+    assert 2 * variance([fmean(each) for each in types]) < within
+    calls = 2 * 2 * TRIALS  # two a trial, in both arms
+    rows = []
+    for points in (10, 5):
+        variants = next(n for n in range(1, 1000) if find_detectable(sqrt(within / (TYPES * n))) <= points)
+        count = next(n for n in range(2, 1000) if find_detectable(sqrt(within / (2 * n)), n) <= points)
+        for more, sizes in (("variants", (TYPES, variants)), ("task types", (count, 2))):
+            row = {"second - first": "reflexion - react", "to find": str(points), "by": f"more {more}"}
+            row |= {"task types": str(sizes[0]), "variants": str(sizes[1]), "seeds": "1"}
+            units = sizes[0] * sizes[1]
+            rows.append(row | {"units/arm": str(units), "calls": f"{units * calls:,}"})
+    return rows
+
+
 COMPUTED = {
     "Over trials": compute_arms,
     "Success, trial by trial": compute_success,
     "All of k repeats solved": compute_repeats,
     "Paired differences": compute_differences,
+    "What a next run would take": compute_next,
     "Where a memory could act": compute_strata,
 }
 
@@ -325,6 +344,10 @@ def test_the_steps_between_are_those_of_the_page():
     told = [f"{error:.3f}" for error in errors]
     told += [", ".join(f"{each:.2f}" for each in residuals), f"{squares:.0f}", f"{between:.0f}", f"{within:.0f}"]
     told += [f"{t.ppf(0.975, TYPES - 1):.3f}", f"{norm.ppf(0.975):.3f}", f"{find_detectable(1.0):.3f} errors"]
+    told += [
+        f"{find_detectable(1.0, 32):.3f} with 32",
+        f"mean square is {2 * variance([fmean(each) for each in types]):.0f}",
+    ]
     told += [f"{sum(max(of[arm]) for of in scores.values())} for `{arm}`" for arm in ARMS]
     text = " ".join(page("NUMBERS.md").split())
     assert not [figure for figure in told if figure not in text]
