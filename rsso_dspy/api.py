@@ -28,12 +28,11 @@ from rsso_dspy.report.metrics import group_by_arm
 from rsso_dspy.report.rounds import RoundsSoFar, judge_so_far
 from rsso_dspy.report.sheets import print_parts
 from rsso_dspy.report.tables import render_analysis, write_headline
-from rsso_dspy.rounds import parse_announcement
-from rsso_dspy.runs import plan_run
+from rsso_dspy.runs import plan_run, read_announcement
 from rsso_dspy.sessions import session
 from rsso_dspy.store.commands import RunSpec, list_missing_shards, load_stored_prices
 from rsso_dspy.store.pooled_runs import PooledRuns
-from rsso_dspy.store.run_folder import RUN_FILE, Store
+from rsso_dspy.store.run_folder import Store
 from rsso_dspy.store.unit_log import JobRecord
 
 
@@ -227,11 +226,11 @@ def collect_played(pool: PooledRuns) -> RunRecords:
 def _read_announcement(pool: PooledRuns) -> Announcement | None:
     """Return the rounds of a run. Raises `UsageError` for one among several folders, since its rounds are judged
     alone."""
-    announced = [(store, store.read_file().get("rounds")) for store in pool.stores]
-    if len(pool.stores) > 1 and (in_rounds := [str(store.folder) for store, data in announced if data]):
-        raise UsageError(f"{', '.join(in_rounds)} was played in rounds, which are judged alone: report it by itself")
-    store, data = announced[0]
-    return parse_announcement(data, str(store.folder / RUN_FILE)) if data else None
+    announced = [(store.folder, read_announcement(store)) for store in pool.stores]
+    if len(pool.stores) > 1 and (in_rounds := [str(folder) for folder, rounds in announced if rounds]):
+        played = "was played in rounds, which are" if len(in_rounds) == 1 else "were played in rounds, each of which is"
+        raise UsageError(f"{', '.join(in_rounds)} {played} judged alone: report it by itself")
+    return announced[0][1]
 
 
 def _select_begun(

@@ -12,7 +12,7 @@ UNIT_SPREAD = 50.0
 """Assumed standard deviation, in points, of the difference between two arms on one unit: equal arms of a small model at
 a temperature differed by 47 to 57."""
 MOST_UNITS = 1000  # of variants, task types or seeds that a design may have
-FEWEST_TYPES = 2  # of a test over task types
+FEWEST_TYPES = 6  # that must differ for a single test to be significant, see `sign_flips.count_needed_differences`
 TO_FIND = (10.0, 5.0)  # points that a next run is planned for
 MOST_NONCENTRALITY = 60.0  # up to which a solution is looked for: enough for two clusters
 
@@ -73,25 +73,39 @@ def compute_error(design: Design, spread: Spread) -> float:
     return float(((spread.types**2 + within / design.variants) / design.task_types) ** 0.5)
 
 
-def list_larger_designs(design: Design, spread: Spread, points: float) -> tuple[Design, ...]:
-    """Return the runs that find a difference of so many points, each with more of one thing than `design`, or as much:
-    variants of a type, task types, or seeds of a variant where the noise of a trial is known. What no number of it
-    finds is left out."""
+def list_larger_designs(
+    design: Design, spread: Spread, points: float, fewest_types: int = FEWEST_TYPES
+) -> tuple[Design, ...]:
+    """Return the runs that find a difference of so many points, each with more of one thing than `design`: variants of
+    a type, task types, or seeds of a variant where the noise of a trial is known. What no number of it finds is left
+    out: variants and seeds where there are fewer task types than a test needs. Nothing if `design` finds it."""
     if not spread.units:
         return ()  # no unit differed, so nothing is known of how much others would
-    resized: list[Callable[[int], Design]] = [
-        lambda number: replace(design, variants=number, more="variants"),
-        lambda number: replace(design, task_types=max(number, FEWEST_TYPES), more="task types"),
-    ]
-    if spread.trial is not None:
-        resized.append(lambda number: replace(design, seeds=number, more="seeds"))
-    found = [_find_smallest(resize, spread, points) for resize in resized]
+    has_enough_types = design.task_types >= fewest_types
+    if has_enough_types and forecast_detectable_difference(design, spread) <= points:
+        return ()
+
+    def add_types(number: int) -> Design:
+        return replace(design, task_types=number, more="task types")
+
+    def add_variants(number: int) -> Design:
+        return replace(design, variants=number, more="variants")
+
+    def add_seeds(number: int) -> Design:
+        return replace(design, seeds=number, more="seeds")
+
+    found = [_find_smallest(add_types, max(design.task_types, fewest_types), spread, points)]
+    if has_enough_types:
+        found.insert(0, _find_smallest(add_variants, design.variants, spread, points))
+        if spread.trial is not None:
+            found.append(_find_smallest(add_seeds, design.seeds, spread, points))
     return tuple(design for design in found if design)
 
 
-def _find_smallest(resize: Callable[[int], Design], spread: Spread, points: float) -> Design | None:
-    """Return the smallest design that finds a difference of so many points; None where `MOST_UNITS` do not."""
-    least, most = 1, MOST_UNITS
+def _find_smallest(resize: Callable[[int], Design], least: int, spread: Spread, points: float) -> Design | None:
+    """Return the smallest design of `least` of something, or more, that finds a difference of so many points; None
+    where `MOST_UNITS` do not."""
+    most = max(least, MOST_UNITS)
     if forecast_detectable_difference(resize(most), spread) > points:
         return None
     while least < most:

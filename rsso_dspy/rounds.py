@@ -6,17 +6,19 @@ A round is one variant of every task type, played by every arm. What is decided 
 retries; `rsso_dspy.report.sequential` has the tests.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.programs.methods import FLAT_OF, find_retry_control, plays_conversation
-from rsso_dspy.records import Announcement, Variant
+from rsso_dspy.records import SOLVED_SCORE, Announcement, Variant
 from rsso_dspy.store.run_folder import Arm, Unit
 
 _ANNOUNCEMENT = TypeAdapter(Announcement)
+
+FEWEST_TYPES = 2  # below which nothing can be decided: one task type does not show how much others differ
 
 
 def dump_announcement(announced: Announcement) -> dict[str, Any]:
@@ -24,19 +26,34 @@ def dump_announcement(announced: Announcement) -> dict[str, Any]:
     return data
 
 
-def parse_announcement(data: Mapping[str, Any], where: str) -> Announcement:
+def parse_announcement(data: Any, where: str) -> Announcement:
     """Parse the rounds of a run's file. Raises `UsageError` if they are damaged."""
     try:
         announced = _ANNOUNCEMENT.validate_python(data)
     except ValidationError:
         announced = None
-    if announced is None or not announced.variants or len(announced.round_of) < sum(map(len, announced.variants)):
+    if announced is None or not _is_whole(announced):
         raise UsageError(f"{where} is damaged: its rounds cannot be read; restore it")
     return announced
 
 
+def _is_whole(announced: Announcement) -> bool:
+    """Whether every round has a variant of as many task types, each once, and something is to be decided."""
+    sizes = {len(keys) for keys in announced.variants}
+    is_each_once = len(announced.round_of) == sum(map(len, announced.variants))
+    is_even = len(sizes) == 1 and 0 not in sizes
+    return is_even and is_each_once and bool(announced.pairs) and is_margin(announced.margin)
+
+
+def is_margin(points: float) -> bool:
+    """Whether a difference of so many points can be asked about."""
+    return 0 < points <= SOLVED_SCORE
+
+
 def announce_rounds(units: Sequence[Unit], rounds: int, protocol: str, margin: float) -> Announcement:
     """Return the announcement of a plan's units. Raises `UsageError` if they cannot be played, or judged, in rounds."""
+    if not is_margin(margin):
+        raise UsageError(f"--margin {margin:g}: name points above 0, and {SOLVED_SCORE} at most")
     arms = list(dict.fromkeys(unit.arm for unit in units))
     pairs = _pair_with_retries(arms, protocol)
     if not pairs:
@@ -92,7 +109,15 @@ def _list_controls(method: str, protocol: str) -> list[str]:
 def describe_rounds(announced: Announcement, needed: int) -> str:
     """Say what can be decided. `needed` is the number of task types from which on a memory can be called better."""
     arms = ", ".join(f"{memory} against {control}" for control, memory in announced.pairs)
-    decided = f"{announced.rounds} rounds of {announced.task_types} task types, to decide {arms}"
+    size = f"{_count(announced.rounds, 'round')} of {_count(announced.task_types, 'task type')}"
+    decided = f"{size}, to decide {arms}"
+    if announced.task_types < FEWEST_TYPES:
+        return f"{decided}: nothing can be decided, since it takes {FEWEST_TYPES} task types or more: add tasks"
+    no_gain = f"no gain of {announced.margin:g} points or more, whenever you look between rounds"
     if announced.task_types < needed:
-        return f"{decided}: nothing can be decided, since it takes {needed} task types or more: add tasks"
-    return f"{decided}: better, or no gain of {announced.margin:g} points or more, whenever you look between rounds"
+        return f"{decided}: {no_gain}; never better, which takes {needed} task types or more: add tasks"
+    return f"{decided}: better, or {no_gain}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

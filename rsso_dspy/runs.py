@@ -204,6 +204,8 @@ def _plan_units(config: Config, spec: RunSpec, say: Callable[[str], None]) -> Pl
             option = "--until-decided" if spec.until_decided else "--margin"
             raise UsageError(f"{option} is of a run in rounds: add --rounds N, or leave it out")
         return plan_held_out(config, spec.methods, spec.tasks, spec.variants, spec.per_task, spec.programs, say)
+    if spec.rounds < 1:
+        raise UsageError(f"--rounds {spec.rounds}: a run has 1 round or more")
     if spec.per_task is not None:
         raise UsageError("a round is one variant of every task type: leave --per-task out, or --rounds")
     if spec.shard is not None:
@@ -219,11 +221,20 @@ def check_rounds(plan: Plan, store: Store) -> None:
     stays, since who has looked at results must not choose how many follow."""
     if not store.exists:
         return
-    data = store.read_file().get("rounds")
-    there = parse_announcement(data, str(store.folder / RUN_FILE)) if data else None
+    there = read_announcement(store)
     if there == plan.announced:
         return
     raise RunMismatch(f"{store.folder} {_describe_other_rounds(there, plan.announced)}, or name another {store.option}")
+
+
+def read_announcement(store: Store) -> Announcement | None:
+    """Return the rounds of a run, None where it has none. Raises `UsageError` if they are damaged, or were taken out of
+    its file."""
+    file = store.read_file()
+    commands = [command for command in file.get("commands") or () if isinstance(command, dict)]
+    if "rounds" in file or any(command.get("rounds") is not None for command in commands):
+        return parse_announcement(file.get("rounds"), str(store.folder / RUN_FILE))
+    return None
 
 
 def _describe_other_rounds(there: Announcement | None, asked: Announcement | None) -> str:

@@ -300,7 +300,7 @@ def find_margin(played: RunRecords) -> float:
 
 
 def compare_played(
-    arms: Mapping[str, Sequence[UnitRecord]], question: compare.Question, played: RunRecords
+    arms: Mapping[str, Sequence[UnitRecord]], question: compare.Question, played: "RunRecords | Analysis"
 ) -> compare.Compared:
     if played.announced is not None:
         return compare_rounds(arms, question, played.announced)

@@ -10,7 +10,7 @@ from typing import Any
 
 from rsso_dspy.records import UnitRecord
 from rsso_dspy.report import compare, metrics
-from rsso_dspy.report.analysis import Analysis
+from rsso_dspy.report.analysis import Analysis, compare_played
 from rsso_dspy.report.doses import describe_doses
 from rsso_dspy.report.figures import (
     FAINT,
@@ -125,7 +125,7 @@ def _build_forests(found: Analysis, records: Sequence[UnitRecord]) -> dict[str, 
     arms = metrics.group_by_arm(records)
     for arm in arms:
         question = replace(found.question, against=arm)
-        compared = compare.compare_all(arms, question, found.missing, found.missing_shards)
+        compared = compare_played(arms, question, found)
         forests[arm] = _build_forest(found, compared.comparisons, squares={})
     return {name: forest for name, forest in forests.items() if forest.rows}
 
@@ -139,7 +139,7 @@ def _build_forest(
     if any(pair.trials < max(pair.may_play) for pair in shown):
         notes.append("Each the best of as many trials as both arms may play.")
     notes += [
-        *describe_difference_bars(shown, list(squares.values()), found.question.over),
+        *describe_difference_bars(shown, list(squares.values()), found.question.over, found.announced is not None),
         *list_notes(found, paired=True),
     ]
     return Forest((*map(_build_row, shown), *interactions), tuple(notes))

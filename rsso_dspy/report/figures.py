@@ -26,6 +26,7 @@ from rsso_dspy.report.published import (
     load_published_curves,
     load_published_tables,
 )
+from rsso_dspy.report.rounds import NOT_ANNOUNCED
 from rsso_dspy.report.sheets import make_kind
 from rsso_dspy.report.terminal import replace_controls
 
@@ -220,7 +221,9 @@ def _draw_differences(found: Analysis, styles: Mapping[str, ArmStyle]) -> Report
         rows.append(DifferenceRow(name, effect.difference, effect.interval, square.pairs, square.reading, marker="D"))
         neither, reflections, skills, both = square.corners
         notes.append(f"{name}: {both} − {skills} − {reflections} + {neither}; {square.reading}.")
-    notes += [*doses, *describe_difference_bars(pairs, list(found.squares.values()), found.question.over)]
+    squares = list(found.squares.values())
+    bars = describe_difference_bars(pairs, squares, found.question.over, found.announced is not None)
+    notes += [*doses, *bars]
     notes += list_notes(found, paired=True)
     axes = _open_axes(ROW_OF_TWO_LINES * len(rows) + 0.75)
     for place, row in enumerate(rows):
@@ -359,16 +362,19 @@ def describe_mean_bars(means: Iterable[MeanEstimate], bars: Bars) -> list[str]:
     return [f"Bars: {kind}. Differences have intervals of their own."] if kind else []
 
 
-def describe_difference_bars(pairs: Sequence[Comparison], squares: Sequence[Factorial2x2], over: Cluster) -> list[str]:
+def describe_difference_bars(
+    pairs: Sequence[Comparison], squares: Sequence[Factorial2x2], over: Cluster, is_in_rounds: bool = False
+) -> list[str]:
     """Say what the bars of differences are, and a point without one."""
     drawn = [pair.interval for pair in pairs] + [square.interaction.interval for square in squares]
     clusters = _name_clusters(drawn, over)
-    notes = [f"Bars: {LEVEL:.0%} intervals, over {clusters}."] if clusters else []
+    always = "always valid " if any(interval.is_always_valid for interval in drawn if interval) else ""
+    notes = [f"Bars: {always}{LEVEL:.0%} intervals, over {clusters}."] if clusters else []
 
     untested = [pair.verdict.word == "not tested" for pair in pairs]
     untested += [square.reading == "not tested" for square in squares]
     without = {is_untested for interval, is_untested in zip(drawn, untested, strict=True) if interval is None}
-    reasons = {True: NOT_TESTED, False: NO_INTERVAL}
+    reasons = {True: NOT_TESTED, False: NOT_ANNOUNCED if is_in_rounds else NO_INTERVAL}
     if without:
         notes.append(
             f"A ring has no interval: {', or '.join(reasons[is_untested] for is_untested in sorted(without))}."

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from statistics import fmean, variance
 
 from rsso_dspy.power import Design, Spread
+from rsso_dspy.programs.methods import plays_conversation
 from rsso_dspy.records import UnitRecord
 from rsso_dspy.report.doses import list_memory_regions
 from rsso_dspy.report.intervals import UnitValue, count_variants, group_values
+from rsso_dspy.report.metrics import find_scaffold
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,9 @@ def measure_noise(
 
 def measure_trial_noise(before: Sequence[UnitRecord], after: Sequence[UnitRecord]) -> float | None:
     """Return the standard deviation, in points, of the difference between first trials of the same units, whose mean is
-    0; None where the arms share them, or a memory stood in one of them."""
+    0; None where the arms share them, a memory stood in one of them, or they were asked in another way."""
+    if any(_list_rules(one) != _list_rules(other) for one, other in zip(before, after, strict=True)):
+        return None
     trials = [(one.trials[0], other.trials[0]) for one, other in zip(before, after, strict=True)]
     if any(list_memory_regions(trial) for pair in trials for trial in pair):
         return None
@@ -65,3 +69,10 @@ def measure_trial_noise(before: Sequence[UnitRecord], after: Sequence[UnitRecord
     if all(one == other for one, other in actions):
         return None
     return fmean((other.accumulator - one.accumulator) ** 2 for one, other in played) ** 0.5
+
+
+def _list_rules(record: UnitRecord) -> tuple[object, ...]:
+    """Return what the first trial of a unit depends on, beside its memories."""
+    scaffold = None if plays_conversation(record.protocol) else find_scaffold(record.method)
+    configuration = record.provenance.get("config_hash")
+    return record.program, scaffold, record.protocol, record.model, record.budget, configuration

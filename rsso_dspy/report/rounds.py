@@ -23,11 +23,12 @@ from rsso_dspy.report.compare import (
     compute_factorials,
     select_contrasts,
 )
-from rsso_dspy.report.sequential import Array, follow_rounds
+from rsso_dspy.report.sequential import Array, follow_rounds, list_margins
 from rsso_dspy.report.verdicts import RoundEvidence, Verdict, judge_rounds
 from rsso_dspy.sign_flips import SIGNIFICANT
 
 NOT_ANNOUNCED = "the rounds of this run decide memories against equal retries alone"
+TURNED_ROUND = "the rounds of this run decide it the other way round"
 
 Arms = Mapping[str, Sequence[UnitRecord]]
 
@@ -48,12 +49,12 @@ def compare_rounds(arms: Arms, question: Question, announced: Announcement) -> C
     for (first, second), asks in contrasts.items():
         if first not in played or second not in played:
             continue  # announced, and not begun
-        pair = compare_arms(first, played[first], second, played[second], asks)
-        pair = replace(pair, flips=replace(pair.flips, p=None))
+        pair = _drop_tests(compare_arms(first, played[first], second, played[second], asks))
         if (first, second) in announced.pairs:
             comparisons.append(_judge_pair(pair, played, question, announced, complete, calls_left))
         else:
-            verdict = Verdict("undecided", question.margin, (NOT_ANNOUNCED,), is_hindered=True)
+            reason = TURNED_ROUND if (second, first) in announced.pairs else NOT_ANNOUNCED
+            verdict = Verdict("undecided", question.margin, (reason,), is_hindered=True)
             comparisons.append(replace(pair, interval=None, verdict=verdict))
 
     squares = {}
@@ -65,6 +66,17 @@ def compare_rounds(arms: Arms, question: Question, announced: Announcement) -> C
         )
         squares[program] = replace(square, interaction=interaction, over_one=over_one, over_other=over_other)
     return Compared(tuple(comparisons), squares, tests=0)
+
+
+def _drop_tests(pair: Comparison) -> Comparison:
+    """Leave out the tests, and the intervals of strata, that hold for a number of units that results did not choose."""
+    return replace(
+        pair,
+        flips=replace(pair.flips, p=None),
+        wilcoxon=replace(pair.wilcoxon, p=None),
+        sign=replace(pair.sign, p=None),
+        gains=tuple(replace(gain, interval=None) for gain in pair.gains),
+    )
 
 
 def count_complete_rounds(arms: Arms, announced: Announcement) -> int:
@@ -123,7 +135,8 @@ def _judge_pair(
     calls_left: int | None,
 ) -> Comparison:
     differences = _arrange_differences(played[pair.first], played[pair.second], announced, complete, pair.trials)
-    course = follow_rounds(differences, announced.rounds, SIGNIFICANT / len(announced.pairs))
+    level = SIGNIFICANT / len(announced.pairs)
+    course = follow_rounds(differences, announced.rounds, level, list_margins(question.margin))
     evidence = RoundEvidence(course, pair.doses, announced.task_types, len(announced.pairs), calls_left)
     interval = None
     if course and pair.interval:

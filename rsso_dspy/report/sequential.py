@@ -45,8 +45,8 @@ class Course:
     rounds: int  # that were looked at
     announced: int
     mean: float  # over all units of these rounds
-    lows: tuple[float, ...]  # lower end of the always valid interval after each round
-    highs: tuple[float, ...]  # upper end
+    lows: tuple[float, ...]  # lower end of the always valid interval after each round, itself ruled out unless -100
+    highs: tuple[float, ...]  # upper end, itself ruled out unless 100
     direction: Direction | None = None  # of a crossing of the sign flips
     crossed: int = 0  # round after which they crossed; 0: not
 
@@ -58,9 +58,19 @@ class Course:
     def high(self) -> float:
         return self.highs[-1]
 
+    @property
+    def holds_zero(self) -> bool:
+        """Whether the interval, which comes of other tests than the sign flips, holds a difference of 0. Its ends are
+        ruled out themselves."""
+        return self.low < 0 < self.high
+
     def find_ruled_out(self, margin: float) -> int:
         """Return the round after which a gain of `margin` points or more was ruled out; 0 if it is not."""
-        return next((number for number, high in enumerate(self.highs, 1) if high <= margin), 0)
+        return next((number for number, high in enumerate(self.highs, 1) if high <= margin and high < MOST_POINTS), 0)
+
+    def rules_out_loss(self, margin: float) -> bool:
+        """Whether a loss of `margin` points or more is ruled out."""
+        return -self.low <= margin and -self.low < MOST_POINTS
 
 
 def follow_rounds(
@@ -69,14 +79,14 @@ def follow_rounds(
     """Return the course of a comparison over complete rounds; None before the first.
 
     `differences` has the shape (task types, rounds so far); `level` is two-sided, half of it for either end of the
-    interval; `margins` are the candidates for its ends."""
+    interval; `margins`, ascending and inside of -100 and 100 points, are the candidates for its ends."""
     values = np.asarray(differences, dtype=float)
     rounds = values.shape[1]
     if not rounds or np.isnan(values).all():
         return None
 
     highs = _bound_from_above(values, announced, level / 2, margins)
-    lows = -_bound_from_above(-values, announced, level / 2, margins)
+    lows = [0.0 - bound for bound in _bound_from_above(-values, announced, level / 2, margins)]
     crossed = find_crossing(values, announced, level)
     up = crossed > 0 and np.nansum(values[:, :crossed]) > 0
     direction: Direction | None = None if not crossed else "better" if up else "worse"
@@ -128,13 +138,20 @@ def _arrange_signs(types: int) -> Array:
     return 1.0 - 2.0 * flipped
 
 
-def _bound_from_above(values: Array, announced: int, level: float, margins: Array) -> Array:
+def list_margins(margin: float) -> Array:
+    """Return the candidates for the ends of an interval that is asked about gains of `margin` points: whole points, and
+    the margin, which need not be one."""
+    margins = np.union1d(MARGINS, [-margin, margin])
+    return margins[np.abs(margins) < MOST_POINTS]
+
+
+def _bound_from_above(values: Array, announced: int, level: float, margins: Array) -> list[float]:
     """Return, after each round, the least of the ascending `margins` that both tests rule out; else the largest
     possible difference."""
     is_bet = bet_on_no_gain(values, margins, level)
     is_tested = check_no_gain(values, margins, announced, level)
     ruled_out = is_bet & is_tested  # rounds x margins
-    return np.array([min(margins[row], default=MOST_POINTS) for row in ruled_out])
+    return [float(min(margins[row], default=MOST_POINTS)) for row in ruled_out]
 
 
 def bet_on_no_gain(differences: Array, margins: Array, level: float) -> Array:

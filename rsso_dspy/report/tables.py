@@ -352,8 +352,10 @@ def _build_next_table(found: Analysis) -> Sheet:
         assert pair.noise is not None
         notes.append(_describe_noise(pair))
         calls, dollars = _measure_unit_costs(found, pair)
+        tests = found.tests if found.announced is None else len(found.announced.pairs)
+        needed = count_needed_differences(tests)
         for points in TO_FIND:
-            for design in list_larger_designs(pair.noise.design, pair.noise.spread, points):
+            for design in list_larger_designs(pair.noise.design, pair.noise.spread, points, needed):
                 counts = (design.task_types, design.variants, design.seeds, design.units)
                 cells = [format_number(None if calls is None else round(calls * design.units), ",")]
                 if not found.bill.free:
@@ -551,6 +553,8 @@ def _describe_best(found: Analysis) -> str:
 
 def _describe_comparisons(found: Analysis) -> list[str]:
     pairs = [pair for pair in found.comparisons if pair.difference is not None]
+    if not pairs and found.announced is not None:
+        return ["No round is complete yet, so nothing is compared."]
     if not pairs:
         return ["No two arms share a finished unit, so nothing is compared."] if len(found.arms) > 1 else []
     pairs.sort(key=lambda pair: (not pair.has_winner, pair is not found.main_result))
@@ -611,7 +615,7 @@ def _list_details(pair: Comparison, best_first: bool = False) -> Iterator[str]:
 def describe_course(judged: RoundsSoFar) -> Iterator[str]:
     """Yield what each announced pair of a run came to so far."""
     for pair in judged.comparisons:
-        interval = f", always valid {pair.interval.low:+.0f} to {pair.interval.high:+.0f}" if pair.interval else ""
+        interval = f", always valid {pair.interval.low:+g} to {pair.interval.high:+g}" if pair.interval else ""
         yield f"{pair.name} {format_difference(pair.difference).text} points{interval}: {pair.verdict}"
 
 

@@ -104,7 +104,7 @@ class RoundEvidence:
 
 def judge_rounds(evidence: RoundEvidence, margin: float = MARGIN) -> Verdict:
     """Return the verdict on an announced pair: what was decided first stays, whatever later rounds bring, but that a
-    memory without a gain may turn out to be worse."""
+    memory without a gain may turn out to be worse, or to make no difference."""
     course = evidence.course
     if course is None:
         return Verdict("undecided", margin, ("no round is complete",), is_hindered=True)
@@ -115,17 +115,23 @@ def judge_rounds(evidence: RoundEvidence, margin: float = MARGIN) -> Verdict:
     ruled_out = course.find_ruled_out(margin)
     is_first = not ruled_out or course.crossed <= ruled_out
     if course.direction == "worse" or (course.direction == "better" and is_first):
-        return Verdict(course.direction, margin, (f"decided after round {course.crossed} of {course.announced}",))
+        decided = f"decided after round {course.crossed} of {course.announced}"
+        flips_alone = ("by sign flips alone: the interval, of other tests, holds 0",) if course.holds_zero else ()
+        return Verdict(course.direction, margin, (decided, *flips_alone))
     if ruled_out:
-        word: Word = "no difference" if course.low >= -margin else "no gain"
+        word: Word = "no difference" if course.rules_out_loss(margin) else "no gain"
         return Verdict(word, margin, (f"decided after round {ruled_out} of {course.announced}",))
     return Verdict("undecided", margin, tuple(_list_open_questions(evidence, course, margin)), is_hindered=True)
 
 
 def _list_open_questions(evidence: RoundEvidence, course: Course, margin: float) -> Iterator[str]:
     """Yield what is ruled out so far, and what it takes to know more."""
-    ruled_out = f"a gain of {course.high:.0f} is ruled out" if course.high < MOST_POINTS else "no gain is ruled out"
-    yield f"after {course.rounds} of {course.announced} rounds {ruled_out}, one of {margin:g} is not"
+    open_gain = f"a gain of {margin:g} is not ruled out"
+    if margin < course.high < MOST_POINTS:
+        open_gain = f"a gain of {course.high:g} is ruled out, one of {margin:g} is not"
+    yield f"after {course.rounds} of {course.announced} rounds {open_gain}"
+    if not course.holds_zero:
+        yield "the interval leaves out 0, but sign flips do not rule out equal arms"
     if evidence.task_types < count_needed_differences(evidence.pairs):
         yield f"{evidence.task_types} task types are too few to call a memory better"
     if left := course.announced - course.rounds:

@@ -1,5 +1,7 @@
 """How much of a difference is noise, and the runs that would find a smaller one."""
 
+from dataclasses import replace
+
 import pytest
 
 from rsso_dspy.power import Design, Spread, forecast_detectable_difference, list_larger_designs
@@ -66,9 +68,25 @@ def test_shared_first_trials_and_trials_with_a_memory_show_no_noise():
     assert measure_trial_noise(one, other) is None
 
 
+@pytest.mark.parametrize("unlike", [{"program": "short"}, {"protocol": "adapt/5"}, {"model": "openai/other"}])
+def test_first_trials_that_were_asked_in_another_way_are_no_two_draws_of_the_same(unlike):
+    one, other = play_twice((0, 50), (60, 20))
+    other[0] = record("reflexion", "boil", 0, [[20, 60]], shown={})
+    assert measure_trial_noise(one, other) is not None
+    assert measure_trial_noise(one, [replace(unit, **unlike) for unit in other]) is None
+
+
+def test_scaffolds_are_two_ways_of_asking_but_in_a_conversation():
+    for protocol, known in (("sso-adapt/3", False), ("adapt/4", True)):
+        one = [replace(unit, protocol=protocol) for unit in first_trials("react", 0, 50, shown={})]
+        other = [record("react-sso", "boil", number, [[0, 60]], shown={}) for number in range(2)]
+        other = [replace(unit, protocol=protocol) for unit in other]
+        assert (measure_trial_noise(one, other) is not None) == known
+
+
 @pytest.mark.parametrize(
     ("points", "variants", "types"),
-    [(10.0, 17, 52), (5.0, 66, 199), (20.26, 4, 14)],  # 50 / sqrt(238) x 3.031 = 9.82, of 16 variants 10.13
+    [(10.0, 17, 52), (5.0, 66, 199), (20.24, 5, 15)],  # 50 / sqrt(238) x 3.031 = 9.82, of 16 variants 10.13
 )
 def test_the_smallest_run_that_finds_a_difference(points, variants, types):
     larger = list_larger_designs(Design(14, 4), Spread(), points)
@@ -78,6 +96,19 @@ def test_the_smallest_run_that_finds_a_difference(points, variants, types):
     ]
     assert all(forecast_detectable_difference(design) <= points for design in larger)
     assert forecast_detectable_difference(Design(14, variants - 1)) > points
+
+
+def test_what_a_run_of_this_size_finds_takes_no_larger_one():
+    assert list_larger_designs(Design(14, 4), Spread(), 20.26) == ()
+    assert list_larger_designs(Design(14, 4), Spread(units=20.0), 10.0) == ()
+
+
+def test_a_run_of_too_few_task_types_for_any_test_needs_more_of_them():
+    """With five types, or seven where a report has two tests, no p is significant, however many variants they have."""
+    (only,) = list_larger_designs(Design(3, 4), Spread(units=5.0, trial=5.0), 10.0)
+    assert (only.more, only.task_types, only.variants) == ("task types", 6, 4)
+    (only,) = list_larger_designs(Design(6, 4), Spread(units=5.0), 10.0, fewest_types=7)
+    assert only.task_types == 7
 
 
 def test_no_number_of_variants_makes_up_for_types_that_differ():

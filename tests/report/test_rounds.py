@@ -8,8 +8,9 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.records import REFUSED, Announcement, Failure
 from rsso_dspy.report.analysis import RunRecords, analyze, serialize_analysis
 from rsso_dspy.report.compare import Question
+from rsso_dspy.report.drawings import build_drawings
 from rsso_dspy.report.metrics import group_by_arm
-from rsso_dspy.report.rounds import compare_rounds, count_complete_rounds, judge_so_far
+from rsso_dspy.report.rounds import NOT_ANNOUNCED, TURNED_ROUND, compare_rounds, count_complete_rounds, judge_so_far
 from rsso_dspy.report.tables import build_tables, write_headline
 from tests.records import record
 
@@ -57,6 +58,26 @@ def test_a_memory_that_helps_is_better_after_few_rounds_and_stays_so():
     assert early.verdict.reasons == late.verdict.reasons == ("decided after round 2 of 4",)
     assert early.interval.is_always_valid
     assert early.interval.low > 0
+
+
+def test_where_the_interval_and_the_flips_differ_the_reasons_say_so():
+    """The interval needs two tests that agree, and mostly decides later; of few task types it may come first."""
+
+    def helps_half(arm, task, _number):
+        return 20 * (arm == "reflexion") * (task % 2)
+
+    pair = judge(play(helps_half, rounds=4), announce(rounds=4))
+    assert pair.verdict.word == "better"
+    assert pair.interval.low == -1.0
+    assert pair.verdict.reasons[1] == "by sign flips alone: the interval, of other tests, holds 0"
+
+    def solves(arm, *_):
+        return 100 * (arm == "reflexion")
+
+    pair = judge(play(solves, rounds=1), announce(rounds=4))
+    assert pair.verdict.word == "undecided"
+    assert pair.interval.low > 0
+    assert pair.verdict.reasons[1] == "the interval leaves out 0, but sign flips do not rule out equal arms"
 
 
 def test_a_memory_that_harms_is_worse():
@@ -158,7 +179,38 @@ def test_other_pairs_have_differences_and_no_verdict():
         ("react - reflexion", "undecided"),
         ("rsso - reflexion", "undecided"),
     ]
+    assert [pair.verdict.reasons for pair in pairs] == [(TURNED_ROUND,), (NOT_ANNOUNCED,)]
     assert all(pair.interval is None and pair.flips.p is None for pair in pairs)
+
+
+def test_intervals_and_tests_for_a_planned_size_are_left_out():
+    """Of strata too: when a run ends depends on its results."""
+    units = play(lambda arm, task, number: 40 * (arm == "reflexion") * ((task + number) % 3), rounds=4)
+    pair = judge(units, announce(rounds=4))
+    assert next(gain.units for gain in pair.gains) == 56
+    assert all(gain.interval is None for gain in pair.gains)
+    assert (pair.flips.p, pair.wilcoxon.p, pair.sign.p, pair.holm) == (None, None, None, None)
+
+
+def test_figures_say_that_intervals_are_always_valid_against_whichever_arm_a_reader_asks():
+    units = play(helps, ("react", "reflexion", "rsso"), rounds=4)
+    found = analyze(RunRecords(units, announced=announce(rounds=4)))
+    forests = build_drawings(found, units).forests
+    assert "Bars: always valid 95% intervals, over task types." in forests[""].notes
+    (decided, other) = forests["react"].rows
+    assert (decided.second, decided.verdict, decided.is_decided) == ("reflexion", "better", True)
+    assert (other.second, other.verdict, other.low) == ("rsso", "undecided", None)
+    assert {row.verdict for row in forests["rsso"].rows} == {"undecided"}
+    assert f"A ring has no interval: {NOT_ANNOUNCED}." in forests["rsso"].notes
+
+
+def test_a_margin_between_whole_points_is_tested_as_it_is():
+    """After four rounds the least gain that is ruled out lies between 9.5 and 9.75 points: of whole ones it is 10."""
+    below, above = (judge(play(ties, rounds=4), announce(margin=margin)) for margin in (9.5, 9.75))
+    assert below.course.highs == (100.0, 18.0, 13.0, 10.0)
+    assert below.verdict.reasons[0] == "after 4 of 10 rounds a gain of 10 is ruled out, one of 9.5 is not"
+    assert above.course.highs == (100.0, 18.0, 13.0, 9.75)
+    assert str(above.verdict) == "no difference of 9.75 points or more"
 
 
 def test_the_question_of_rounds_is_about_other_task_types():

@@ -1,6 +1,6 @@
 """Tests that hold however often one looks between announced rounds: of arrays, against their sources' own values."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -12,8 +12,10 @@ from rsso_dspy.report.sequential import (
     check_no_gain,
     find_crossing,
     follow_rounds,
+    list_margins,
     spend_level,
 )
+from rsso_dspy.report.verdicts import RoundEvidence, judge_rounds
 from rsso_dspy.sign_flips import compute_two_sided_p
 
 MARGINS = np.array([5.0, 10.0, 20.0, 40.0])
@@ -151,6 +153,43 @@ def test_the_always_valid_interval_only_narrows_and_holds_the_mean():
 def test_a_gain_that_no_run_can_rule_out_leaves_the_whole_range():
     course = follow_rounds(draw(3, 1, seed=1, ties=0.0), 4)
     assert (course.low, course.high) == (-100.0, 100.0)
+
+
+def test_a_margin_between_whole_points_is_an_end_of_the_interval_too():
+    differences = draw(14, 10, seed=3, ties=0.8)
+    coarse = follow_rounds(differences, 10)
+    fine = follow_rounds(differences, 10, margins=list_margins(coarse.high - 0.5))
+    just = bet_on_no_gain(differences, np.array([coarse.high - 0.5]), 0.025)
+    agrees = check_no_gain(differences, np.array([coarse.high - 0.5]), 10, 0.025)
+    assert (fine.high == coarse.high - 0.5) == bool(just[-1, 0] and agrees[-1, 0])
+    assert bool(fine.find_ruled_out(coarse.high - 0.5)) == bool(just[-1, 0] and agrees[-1, 0])
+    assert list_margins(2.5)[[0, -1]].tolist() == [-99.0, 99.0]
+    assert {-2.5, 2.0, 2.5, 3.0} <= set(list_margins(2.5).tolist())
+    assert 0.1 in list_margins(0.1)
+
+
+def test_the_largest_possible_gain_is_not_ruled_out_before_anything_is_known():
+    """An interval of -100 to +100 says nothing, of a gain of 100 points neither."""
+    course = follow_rounds(draw(3, 1, seed=1, ties=0.0), 4, margins=list_margins(100.0))
+    assert (course.low, course.high) == (-100.0, 100.0)
+    assert course.find_ruled_out(100.0) == 0
+    assert not course.rules_out_loss(100.0)
+    assert judge_rounds(RoundEvidence(course), margin=100.0).word == "undecided"
+
+
+LATER = {"undecided": {"better", "worse", "no gain", "no difference"}, "no gain": {"no difference", "worse"}, "no difference": {"worse"}}  # fmt: skip  # noqa: E501
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_verdict_changes_between_looks_only_where_more_is_known(seed):
+    """Drawn with a gain that turns round half way; a winner stays, and nothing becomes undecided again."""
+    differences = np.hstack([draw(9, 3, 15 * (seed % 3 - 1), seed), draw(9, 3, 15 * (1 - seed % 3), seed + 100)])
+    words = [
+        judge_rounds(RoundEvidence(follow_rounds(differences[:, :rounds], 6)), margin=20.0).word
+        for rounds in range(1, 7)
+    ]
+    for earlier, later in pairwise(words):
+        assert later == earlier or later in LATER.get(earlier, set())
 
 
 def test_directions_mirror_each_other():

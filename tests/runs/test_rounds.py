@@ -184,7 +184,11 @@ def test_the_plan_says_what_can_be_decided(rsso):
     )
     few = ("--tasks", ",".join(COUNTED[:5]))
     code, _, said = rsso("run", *WORDS, *few, "--rounds", "4", "--dry-run")
-    assert "nothing can be decided, since it takes 6 task types or more: add tasks" in said
+    assert (
+        "no gain of 10 points or more, whenever you look between rounds; never better, which takes 6 task types" in said
+    )
+    code, _, said = rsso("run", *WORDS, "--tasks", COUNTED[0], "--rounds", "1", "--dry-run")
+    assert "1 round of 1 task type, to decide reflexion against react: nothing can be decided, since it takes 2" in said
 
 
 @pytest.mark.usefixtures("learner")
@@ -217,11 +221,43 @@ def test_damaged_rounds_are_named(rsso, tmp_path):
     play(tmp_path / "run", rounds=2)
     file = tmp_path / "run/run.json"
     data = json.loads(file.read_text())
-    for rounds in ({"variants": []}, {**data["rounds"], "variants": [["down-0::9"], ["down-0::9"]]}, {"margin": "x"}):
+    whole = data["rounds"]
+    cut_short = [whole["variants"][0], whole["variants"][1][:-1]]
+    for rounds in (
+        {"variants": []},
+        {**whole, "variants": [["down-0::9"], ["down-0::9"]]},
+        {**whole, "variants": cut_short},
+        {**whole, "pairs": []},
+        {**whole, "margin": -1.0},
+        {"margin": "x"},
+        {},
+    ):
         file.write_text(json.dumps({**data, "rounds": rounds}))
         code, _, said = rsso("report", "run")
         assert code == 2
         assert "its rounds cannot be read" in said
+    del data["rounds"]
+    file.write_text(json.dumps(data))
+    code, _, said = rsso("report", "run")
+    assert code == 2, "a run in rounds is not reported as one whose size nobody chose by its results"
+    assert "its rounds cannot be read" in said
+
+
+@pytest.mark.parametrize(("options", "why"), [({"rounds": 0}, "1 round or more"), ({"margin": 0.0}, "above 0"), ({"margin": float("nan")}, "above 0"), ({"margin": 100.5}, "100 at most")])  # fmt: skip  # noqa: E501
+def test_no_round_and_no_margin_are_refused(tmp_path, options, why):
+    with pytest.raises(UsageError, match=why):
+        play(tmp_path / "run", **options)
+
+
+@pytest.mark.usefixtures("learner")
+def test_a_run_that_was_stopped_in_its_first_round_compares_nothing(tmp_path):
+    result = play(tmp_path / "run", rounds=2)
+    for log in sorted((tmp_path / "run/units").rglob("*.jsonl"))[1:]:
+        log.unlink()
+    started = rsso_dspy.open_run(tmp_path / "run", None)
+    assert started.headline.count("No round is complete yet, so nothing is compared.") == 1
+    assert "No two arms share" not in started.headline
+    assert result.folder == started.folder
 
 
 def test_a_run_in_rounds_is_reported_by_itself(tmp_path):
