@@ -23,6 +23,7 @@ from rsso_dspy.report.intervals import MeanEstimate, UnitValue, estimate_mean
 from rsso_dspy.report.limits import describe_limits
 from rsso_dspy.report.repeats import find_dependence
 from rsso_dspy.report.rounds import compare_rounds
+from rsso_dspy.sign_flips import SIGNIFICANT
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,7 +443,12 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
 
 
 def _serialize_family(found: Analysis) -> dict[str, Any]:
-    """Serialize the tests of the report, each once, with p before and after the correction for their number."""
+    """Serialize the tests of the report, each once, with p before and after the correction for their number. Those of a
+    run in rounds have no p, and share the level."""
+    if found.announced is not None:
+        pairs = found.announced.pairs
+        tested = [{"test": f"{memory} - {control}", "level": SIGNIFICANT / len(pairs)} for control, memory in pairs]
+        return {"correction": "shared level, spent over rounds", "size": len(pairs), "tests": tested}
     tests: dict[compare.FamilyTest, dict[str, Any]] = {}
     for pair in found.comparisons:
         tests[pair.family_test] = {"test": pair.name, "p": pair.flips.p, "holm": pair.holm}

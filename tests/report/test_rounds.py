@@ -227,5 +227,10 @@ def test_tables_and_data_say_how_the_verdict_was_reached():
     assert data["verdict"]["word"] == "better"
     assert data["interval"]["is_always_valid"]
     assert data["course"]["crossed"] == 2
+    assert serialize_analysis(found)["family"] == {
+        "correction": "shared level, spent over rounds",
+        "size": 1,
+        "tests": [{"test": "reflexion - react", "level": 0.05}],
+    }
     assert "beats react on other task types by 55" in write_headline(found)
     assert "decided after round 2 of 4" in write_headline(found)
