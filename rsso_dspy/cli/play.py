@@ -18,7 +18,7 @@ from typing import Any
 import typer
 from tqdm import tqdm
 
-from rsso_dspy.api import judge_run, measure_spread
+from rsso_dspy.api import is_decided, judge_run, measure_spread
 from rsso_dspy.cli.options import Start, build_config, echo, format_command, format_plural, print_plan, print_status
 from rsso_dspy.cli.process import catch_interruptions
 from rsso_dspy.cli.results import (
@@ -237,7 +237,8 @@ def _plan(
     get_engine(engine)
     known = (measure_spread(like), str(like)) if like else (ASSUMED, "")
     planned = plan_run(config, spec, programs, start.dry_run, print_status)
-    if planned.left and not start.dry_run:
+    has_ended = spec.until_decided and planned.store.exists and is_decided(planned.store.folder)
+    if planned.left and not has_ended and not start.dry_run:
         start.check_backend(config)
     if start.max_cost is not None:
         planned.make_spend_limit(start.max_cost)
@@ -250,11 +251,13 @@ def _plan(
         f"{plan.protocol}, into {planned.store.folder}"
     )
     notes = _describe_programs(programs, planned)
-    calls = forecast_calls(plan, planned.left, planned.played)
+    calls = forecast_calls(plan, [] if has_ended else planned.left, planned.played)
     lines = [*_describe_plan(planned), *filter(None, [describe_detectable(plan, *known)])]
     if plan.announced is not None:
         needed = count_needed_differences(len(plan.announced.pairs))
         lines.append(describe_rounds(plan.announced, needed))
+    if has_ended:
+        lines.append("every memory is decided: no further round is played; without --until-decided all are")
     announce(start, config, calls, first, lines, notes, jobs=jobs)
     return planned
 

@@ -207,6 +207,9 @@ def test_the_command_says_after_each_round_where_it_stands(rsso):
     assert "round 1 of 6: reflexion - react +" in said
     assert said.count("always valid") >= 2
     assert "decided after round" in out
+    code, _, said = rsso("run", *words)
+    assert "every memory is decided: no further round is played" in said
+    assert "no model calls left" in said
     code, out, _ = rsso("run", "--replay", "run")
     assert code == 0
     assert "equal: " in out
