@@ -18,7 +18,7 @@ from rsso_dspy.store.run_folder import Arm, Unit
 
 _ANNOUNCEMENT = TypeAdapter(Announcement)
 
-FEWEST_TYPES = 2  # below which nothing can be decided: one task type does not show how much others differ
+FEWEST_COMPARED = 2  # task types below which nothing can be decided: one does not show how much others differ
 
 
 def dump_announcement(announced: Announcement) -> dict[str, Any]:
@@ -111,8 +111,8 @@ def describe_rounds(announced: Announcement, needed: int) -> str:
     arms = ", ".join(f"{memory} against {control}" for control, memory in announced.pairs)
     size = f"{_count(announced.rounds, 'round')} of {_count(announced.task_types, 'task type')}"
     decided = f"{size}, to decide {arms}"
-    if announced.task_types < FEWEST_TYPES:
-        return f"{decided}: nothing can be decided, since it takes {FEWEST_TYPES} task types or more: add tasks"
+    if announced.task_types < FEWEST_COMPARED:
+        return f"{decided}: nothing can be decided, since it takes {FEWEST_COMPARED} task types or more: add tasks"
     no_gain = f"no gain of {announced.margin:g} points or more, whenever you look between rounds"
     if announced.task_types < needed:
         return f"{decided}: {no_gain}; never better, which takes {needed} task types or more: add tasks"

@@ -6,7 +6,8 @@ from scipy.stats import t
 
 from rsso_dspy.config import load_config
 from rsso_dspy.plan import describe_detectable, plan_held_out
-from rsso_dspy.power import Design, compute_detectable_difference, forecast_detectable_difference
+from rsso_dspy.power import FEWEST_TYPES, Design, compute_detectable_difference, forecast_detectable_difference
+from rsso_dspy.sign_flips import count_needed_differences
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,10 @@ def test_a_t_test_finds_it_in_four_of_five_drawn_runs(clusters):
     drawn = np.random.default_rng(0).normal(difference, clusters**0.5, (100_000, clusters))
     statistic = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / clusters**0.5)
     assert (abs(statistic) > t.ppf(0.975, clusters - 1)).mean() == pytest.approx(0.8, abs=0.005)
+
+
+def test_the_fewest_task_types_of_a_design_are_those_that_a_test_needs():
+    assert FEWEST_TYPES == count_needed_differences() == 6  # all of six alike: 2 / 2^6 = .031
 
 
 def test_a_run_of_fourteen_task_types_and_four_variants_each_finds_twenty_points():

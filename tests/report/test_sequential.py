@@ -98,20 +98,22 @@ def test_more_task_types_than_can_be_arranged_are_drawn_alike_every_time():
     assert find_crossing(draw(30, 4, seed=3), 4) == 0
 
 
-def test_money_is_the_mean_over_bets_of_a_product_over_units():
+@pytest.mark.parametrize("margin", [5.0, 40.0])
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_money_is_the_mean_over_bets_of_a_product_over_units(rounds, margin):
+    """A bet is won where the money reached 1 / level after any round, and nowhere below."""
     differences = np.array([[0.0, 50.0], [-20.0, 0.0]])
-    after_each = []
-    for rounds in (1, 2):
-        units = differences[:, :rounds].T.ravel() / 100
-        for margin in (0.05, 0.4):
-            money = np.mean([np.prod(1 + bet / (1 - margin) * (margin - units)) for bet in BETS])
-            after_each.append(money)
-    levels = 1 / np.array(after_each)
-    for place, level in enumerate(levels):
-        rounds, margin = place // 2 + 1, [5.0, 40.0][place % 2]
-        just = bet_on_no_gain(differences[:, :rounds], np.array([margin]), min(0.999, level * 1.001))
-        assert just[-1, 0] or level >= 1
-    assert not bet_on_no_gain(differences, np.array([5.0]), 0.025).any()
+    moneys = []
+    for number in range(1, rounds + 1):
+        units = differences[:, :number].ravel() / 100
+        stakes = BETS / (1 - margin / 100)
+        moneys.append(np.mean([np.prod(1 + stake * (margin / 100 - units)) for stake in stakes]))
+    won, lost = (
+        bet_on_no_gain(differences[:, :rounds], np.array([margin]), level)[-1, 0]
+        for level in (1.001 / max(moneys), 0.999 / max(moneys))
+    )
+    assert won
+    assert not lost
 
 
 def test_a_bet_that_was_won_stays_won():
