@@ -201,7 +201,8 @@ class EnvironmentConfig(Section):
     step_seconds: Seconds = 20.0
     """Time limit of a step in seconds; a longer step ends its trial as stalled."""
     data: str | None = None
-    """Folder of your own with what a benchmark plays besides, of one that takes any."""
+    """What a benchmark plays of your own, of one that takes any: a folder, a file, or one of several sets that come
+    along."""
 
 
 class ProtocolConfig(Section):
@@ -467,8 +468,9 @@ class Config(Section):
 
     @property
     def active_benchmark(self) -> Benchmark:
-        """The selected benchmark. Raises what `environments.benchmark` raises."""
-        return get_benchmark(self.benchmark)
+        """The selected benchmark, with the task types of the user's data, where these decide them. Raises what
+        `environments.benchmark` raises."""
+        return get_benchmark(self.benchmark).take_tasks(self.environment.data)
 
     @property
     def benchmark_in_data(self) -> Benchmark:

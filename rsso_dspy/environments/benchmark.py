@@ -16,7 +16,13 @@ from rsso_dspy.errors import NotInstalled, SplitError, UnknownName, UsageError
 from rsso_dspy.records import Lesson, Split, State, Step, Variant
 
 DEFAULT = "scienceworld"  # the benchmark played by default. Records and hashes that name no benchmark belong to it.
-BUILT_IN = {name: f"rsso_dspy.environments.{name}" for name in (DEFAULT, "alfworld", "babyai", "pddl")}
+BUILT_IN = {
+    DEFAULT: "rsso_dspy.environments.scienceworld",
+    "alfworld": "rsso_dspy.environments.alfworld",
+    "babyai": "rsso_dspy.environments.babyai",
+    "house-rules": "rsso_dspy.environments.house_rules",
+    "pddl": "rsso_dspy.environments.pddl",
+}
 """The benchmarks that come with the project, with the modules that hold them as `BENCHMARK`."""
 
 QUICK = "babyai"  # the benchmark that `run --quick` plays where none is named
@@ -63,6 +69,8 @@ class UserData:
     pair that is not named, none. If None, a folder holds all of them or is refused."""
     describe_skipped: Callable[[str], str] = lambda _: ""
     """Says which files of the folder are not played and why; an empty text if all are."""
+    tasks: Callable[[str], TaskTable] | None = None
+    """Returns the task types of the data, where these decide what there is to play; keys are parsed by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +124,22 @@ class Benchmark:
         """The user's data folder: the one that the configuration names, else the benchmark's own find."""
         return named if named is not None or self.data is None else self.data.find()
 
+    def take_tasks(self, named: str | None) -> "Benchmark":
+        """Return this benchmark with the task types of the user's data, where these decide them. Raises `UsageError`
+        for data that cannot be read."""
+        folder = self.locate_data(named)
+        if folder is None or self.data is None or self.data.tasks is None:
+            return self
+        return replace(self, tasks=self.data.tasks(folder))
+
     def limit_to_data(self, named: str | None) -> "Benchmark":
         """Return this benchmark with the tasks that the user's data folder holds, for selecting and drawing variants.
         Raises `UsageError` for a folder that does not hold what it should."""
+        taken = self.take_tasks(named)
         folder = self.locate_data(named)
         if folder is None or self.data is None or self.data.count is None:
-            return self
-        return replace(self, tasks=self.tasks.limit(self.data.count(folder)))
+            return taken
+        return replace(taken, tasks=taken.tasks.limit(self.data.count(folder)))
 
     def describe_skipped_data(self, named: str | None) -> str:
         """Say which files of the user's data folder are not played and why; an empty text if all are."""

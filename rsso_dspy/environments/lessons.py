@@ -50,7 +50,10 @@ def read_texts(package: str) -> Mapping[str, Any]:
 
 
 def read_examples(package: str) -> tuple[str, ...]:
-    return tuple(read_data(package, "data/examples.json")["examples"])
+    """The examples of play with rules; none where the package has no such file."""
+    if not (files(package) / EXAMPLES).is_file():
+        return ()
+    return tuple(read_data(package, EXAMPLES)["examples"])
 
 
 def read_reflections(package: str) -> tuple[Mapping[str, Any], ...]:
@@ -60,6 +63,7 @@ def read_reflections(package: str) -> tuple[Mapping[str, Any], ...]:
     return tuple(read_data(package, REFLECTIONS)["example"])
 
 
+EXAMPLES = "data/examples.json"
 REFLECTIONS = "data/reflections.toml"
 
 

@@ -1,0 +1,193 @@
+"""Which commands a rule means, as a person writes them down.
+
+    read_pattern("psql {-p=6543|--port=6543} [-q] {-d=shop|shop}").matches(command)
+
+A pattern is a command line with five additions:
+
+    {a|b c}   one of these, each of which may be several words, or nothing
+    [a|b]     one of these, or nothing
+    ...       any further words, at the end
+    *         any characters inside a word
+    -p=6543   an option with its value: also ``-p 6543``, ``-p6543``
+
+Options may stand anywhere among the words. What stands before a pattern is compared as well: variables, ``cd DIR &&`` and
+``< FILE``. Words with a slash are paths, which are compared from the root of the repository. A pattern that ends with
+``...`` means every command that begins like it and has its options, in whatever folder, unless it names one.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property, lru_cache
+
+from rsso_dspy.environments.house_rules.shell import Command, NotUnderstood, parse_line, resolve_path
+
+OPEN = "..."
+CHOICE = re.compile(r"\{([^{}\[\]]*)\}|\[([^{}\[\]]*)\]")
+MOST_FORMS = 4096
+"""Forms of a pattern at most: each choice multiplies them."""
+
+
+class PatternError(ValueError):
+    """A pattern that cannot be read. Its message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A pattern without choices."""
+
+    command: Command
+    options: tuple[str, ...]
+    operands: tuple[str, ...]
+    is_open: bool
+    is_anywhere: bool
+    """Whether the folder is left open."""
+
+    def matches(self, command: Command) -> bool:
+        if not self._matches_surroundings(command):
+            return False
+
+        rest: list[str] | None = [*command.words]
+        for option in self.options:
+            rest = _take_option(rest, option)
+            if rest is None:
+                return False
+
+        if not self.is_open:
+            return self._match_operands(rest, command.folder)
+        words = [word for word in rest if not word.startswith("-") or word == "-"]
+        return self._match_operands(words[: len(self.operands)], command.folder)
+
+    def _matches_surroundings(self, command: Command) -> bool:
+        wanted = self.command
+        if wanted.stdin != command.stdin and not (self.is_open and not wanted.stdin):
+            return False
+
+        variables = command.variables
+        if self.is_open:
+            variables = {name: value for name, value in variables.items() if name in wanted.variables}
+        if variables.keys() != wanted.variables.keys():
+            return False
+        if not all(fnmatchcase(value, wanted.variables[name]) for name, value in variables.items()):
+            return False
+
+        has_path = any("/" in operand for operand in (*self.operands[1:], wanted.stdin))
+        return self.is_anywhere or has_path or wanted.folder == command.folder
+
+    def _match_operands(self, words: Sequence[str], folder: str) -> bool:
+        if len(words) != len(self.operands):
+            return False
+        return all(map(_match_word, words, self.operands, [folder] * len(words)))
+
+
+def _match_word(word: str, wanted: str, folder: str) -> bool:
+    if fnmatchcase(word, wanted):
+        return not folder or "/" not in wanted
+    return "/" in wanted and fnmatchcase(resolve_path(folder, word), wanted)
+
+
+def _take_option(words: Sequence[str] | None, option: str) -> list[str] | None:
+    """Return words without an option, and its value, if it has one; None if it is not among them."""
+    if words is None:
+        return None
+    name, has_value, value = option.partition("=")
+    is_short = re.fullmatch(r"-[A-Za-z]", name) is not None
+
+    for place, word in enumerate(words):
+        before = words[:place]
+        following = words[place + 1 :]
+        if not word.startswith("-"):
+            continue
+        if has_value and word == name and following and fnmatchcase(following[0], value):
+            return [*before, *following[1:]]
+        if fnmatchcase(word, option):
+            return [*before, *following]
+        if not is_short or word.startswith("--"):
+            continue
+
+        if has_value and fnmatchcase(word, f"{name}{value}"):
+            return [*before, *following]
+        is_cluster = re.fullmatch(r"-[A-Za-z]{2,4}", word) is not None
+        if is_cluster and has_value and word.endswith(name[1]) and following and fnmatchcase(following[0], value):
+            return [*before, word[:-1], *following[1:]]
+        if is_cluster and not has_value and name[1] in word[1:]:
+            return [*before, word.replace(name[1], "", 1), *following]
+    return None
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A set of commands: those that one of its forms matches."""
+
+    text: str
+
+    @cached_property
+    def forms(self) -> tuple[Form, ...]:
+        """Raises `PatternError`."""
+        return tuple(_make_form(line, self.text) for line in _list_lines(self.text))
+
+    def matches(self, command: Command) -> bool:
+        return any(form.matches(command) for form in self.forms)
+
+    @property
+    def example(self) -> str:
+        """The first command line that it means."""
+        return _list_lines(self.text)[0]
+
+    @property
+    def last_example(self) -> str:
+        """The command line with the last of all choices."""
+        return _list_lines(self.text)[-1]
+
+
+@lru_cache(maxsize=None)
+def read_pattern(text: str) -> Pattern:
+    """Return the pattern of a text, which is read when it is first compared."""
+    return Pattern(text)
+
+
+@lru_cache(maxsize=None)
+def _list_lines(text: str) -> tuple[str, ...]:
+    """Return the command lines that a pattern stands for, without its choices: those of the first choice first. Raises
+    `PatternError` for too many."""
+    match = CHOICE.search(text)
+    if match is None:
+        return (" ".join(text.split()),)
+
+    alternatives = (match[1] if match[2] is None else match[2]).split("|")
+    if match[2] is not None:
+        alternatives = ["", *alternatives]
+    lines: dict[str, None] = {}
+    for alternative in alternatives:
+        chosen = f"{text[: match.start()]}{alternative}{text[match.end() :]}"
+        lines |= dict.fromkeys(_list_lines(chosen))
+    if len(lines) > MOST_FORMS:
+        raise PatternError(f"{text!r} has more than {MOST_FORMS} forms: write it as several patterns")
+    return tuple(lines)
+
+
+def _make_form(line: str, text: str) -> Form:
+    is_open = line.endswith(f" {OPEN}")
+    try:
+        commands = parse_line(line.removesuffix(OPEN) if is_open else line)
+    except NotUnderstood as error:
+        raise PatternError(f"{text!r} is no pattern: {error} in {line!r}") from None
+    if len(commands) != 1:
+        raise PatternError(f"{text!r} is no pattern: it has to be one command, and {line!r} has {len(commands)}")
+
+    (command,) = commands
+    options = tuple(word for word in command.words[1:] if word.startswith("-") and word not in ("-", "--"))
+    operands = tuple(word for word in command.words if word not in options)
+    return Form(command, options, operands, is_open, is_open and not command.folder)
+
+
+def fill_places(text: str, values: Mapping[str, str]) -> str:
+    """Put values in the place of their names in angles, such as <port>. Raises `PatternError` for an unknown name."""
+
+    def get_value(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            raise PatternError(f"{text!r} names <{match[1]}>, which is none of {', '.join(sorted(values))}")
+        return values[match[1]]
+
+    return re.sub(r"<([a-z_]+)>", get_value, text)
