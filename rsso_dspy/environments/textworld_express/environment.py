@@ -4,7 +4,6 @@ with -100 points where the simulator's score is negative."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 
 from rsso_dspy.environments import STALLED, Goal, Transition, lessons, require_played
 from rsso_dspy.environments.lessons import LessonTable, TaughtEnvironment, Words, name_all, read_texts
@@ -20,12 +19,39 @@ ACTION_TEMPLATES = {game: f"{COMMON}\n{_TEMPLATES[game]}" for game in PARAMETERS
 NOT_KNOWN = "Unknown action: I'm not sure what you mean."  # nothing has happened
 LONGEST = 300  # characters of an action that are sent; possible ones have fewer than 100
 _NOTHING = re.compile(r"That is already|You can't move there|Your inventory currently has|You are unable|Can only prepare")
+EMPTY = "Your inventory is currently empty."
+_CLOSED_DOOR = re.compile(r"To the (\w+) you see a closed ")
 _PLACE = re.compile(r"You are in the ([^.\n]+)\.")
 
 
 def name_place(state: State) -> str:
     """The room that a state is in; empty in a game without rooms."""
     return "".join(_PLACE.findall(state.look)[:1]).lower()
+
+
+class Episode(lessons.Episode):
+    """What an episode shows, as conditions of lessons."""
+
+    @property
+    def rooms(self) -> Words | None:
+        return name_all(filter(None, map(name_place, self.states)))
+
+    @property
+    def carried(self) -> Words | None:
+        lines = self.states[-1].inventory.splitlines()[1:]
+        return name_all(line.strip() for line in lines if line.strip() != EMPTY)
+
+    @property
+    def closed_doors(self) -> Words | None:
+        return name_all(_CLOSED_DOOR.findall(self.states[-1].look))
+
+    @property
+    def looks_again(self) -> bool:
+        """Whether two actions in a row only asked what there is."""
+        return len(self.steps) > 1 and all(step.action in ("look around", "inventory") for step in self.steps[-2:])
+
+
+LESSONS = LessonTable(__package__, Episode)
 
 
 def clean_action(action: str) -> str:
@@ -48,6 +74,7 @@ class TextWorldExpress(TaughtEnvironment):
     """One simulator, which starts at the first reset. An action that takes longer than ``step_limit`` seconds ends the
     trial as ``stalled``, and the next reset starts a new process."""
 
+    teaches = LESSONS
     table = TABLE
     action_templates = COMMON
     name_place = staticmethod(name_place)
@@ -117,6 +144,10 @@ class TextWorldExpress(TaughtEnvironment):
     def render(self, states: Sequence[State]) -> list[str]:
         """Show the first state of a window in full, later ones by what was answered."""
         return [states[0].description, *(state.observation for state in states[1:])] if states else []
+
+    def _list_goals(self) -> Sequence[Goal]:
+        variant = require_played(self._variant)
+        return [Goal(variant.task, self._score == SOLVED_SCORE, required=True)]
 
     def close(self) -> None:
         self._closed = True
