@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rsso_dspy.environments import STALLED, Goal, Transition, lessons, require_played
 from rsso_dspy.environments.lessons import LessonTable, TaughtEnvironment, Words, name_all, read_texts
-from rsso_dspy.environments.textworld_express.jvm import Answer, Jvm
+from rsso_dspy.environments.textworld_express.jvm import ROOM, Answer, Jvm
 from rsso_dspy.environments.textworld_express.tasks import PARAMETERS, TABLE
 from rsso_dspy.errors import SimulatorDied
 from rsso_dspy.records import SOLVED_SCORE, State, Variant
@@ -21,12 +21,12 @@ LONGEST = 300  # characters of an action that are sent; possible ones have fewer
 _NOTHING = re.compile(r"That is already|You can't move there|Your inventory currently has|You are unable|Can only prepare")
 EMPTY = "Your inventory is currently empty."
 _CLOSED_DOOR = re.compile(r"To the (\w+) you see a closed ")
-_PLACE = re.compile(r"You are in the ([^.\n]+)\.")
 
 
 def name_place(state: State) -> str:
     """The room that a state is in; empty in a game without rooms."""
-    return "".join(_PLACE.findall(state.look)[:1]).lower()
+    room = ROOM.match(state.look)
+    return room[1].lower() if room else ""
 
 
 class Episode(lessons.Episode):
@@ -143,7 +143,8 @@ class TextWorldExpress(TaughtEnvironment):
 
     def render(self, states: Sequence[State]) -> list[str]:
         """Show the first state of a window in full, later ones by what was answered."""
-        return [states[0].description, *(state.observation for state in states[1:])] if states else []
+        answers = [state.look if state.look.startswith(state.observation) else state.observation for state in states]
+        return [state.description for state in states[:1]] + answers[1:]
 
     def _list_goals(self) -> Sequence[Goal]:
         variant = require_played(self._variant)

@@ -1,6 +1,7 @@
 """The simulator of TextWorldExpress in a Java process: games, steps, and the package's own players of them."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ GOLD_AGENTS = {
 }
 """Game to what its player is called in Java."""
 
+ROOM = re.compile(r"You are in the ([^.\n]+)\.")  # how a look begins
 MOST_ATTEMPTS = 50  # at a solution: as many as the package itself makes of most games
 
 
@@ -39,7 +41,10 @@ class Answer:
 
     @property
     def state(self) -> State:
-        return State(self.observation, self.look, self.inventory)
+        """The state, in which an observation that is the look names the room alone: the look says the rest."""
+        room = ROOM.match(self.look)
+        observation = room[0] if room and self.observation == self.look else self.observation
+        return State(observation, self.look, self.inventory)
 
 
 class Jvm(jvm.Jvm):
