@@ -1,11 +1,11 @@
-"""The examples of rules that come with TextWorldExpress: stretches of training play, each with the rules that the patterns
-of `data/texts.toml` draw from it.
+"""The examples of rules that come with TextWorldExpress: stretches of training play, each with the rules that the
+patterns of `data/texts.toml` draw from it.
 
     python scripts/write_rule_examples.py            # writes environments/textworld_express/data/examples.json
     python scripts/write_rule_examples.py --check    # play them anew and compare with what is shipped
 
-Training games are played by their solutions with slips, since a solution makes no mistake to learn from: a thing is named
-with an article, the same is asked twice, and a door is walked against before it is opened.
+Training games are played by their solutions with slips, since a solution makes no mistake to learn from: a thing is
+named with an article, the same is asked twice, and a door is walked against before it is opened.
 """
 
 import argparse

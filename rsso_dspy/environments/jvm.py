@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
-from typing import Any
+from typing import Any, Self
 
 from rsso_dspy.environments.pool import Process
 from rsso_dspy.errors import JavaMissing, SimulatorDied, find_shortage
@@ -157,6 +157,9 @@ class Jvm(AbstractContextManager["Jvm"]):
         """End the process. Idempotent; later calls raise ``SimulatorDied``."""
         self._why_dead = self._why_dead or "it was closed"
         self._end()
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

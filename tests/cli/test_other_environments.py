@@ -13,8 +13,9 @@ PLAYED = {
     "pddl": ("gripper", "gripper::52"),
     "babyai": ("GoToRedBall", "GoToRedBall::1235"),
     "alfworld": ("pick_and_place_simple", "pick_and_place_simple::825"),
+    "textworld-express": ("coin", "coin::20001"),
 }
-NEEDS = {"babyai": "minigrid", "alfworld": "alfworld", "pddl": "json"}
+NEEDS = {"babyai": "minigrid", "alfworld": "alfworld", "pddl": "json", "textworld-express": "textworld_express"}
 FAST = ("--set", "embedder.model=hash")
 EACH = pytest.mark.parametrize(
     "name",

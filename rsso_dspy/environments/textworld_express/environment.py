@@ -18,7 +18,9 @@ ACTION_TEMPLATES = {game: f"{COMMON}\n{_TEMPLATES[game]}" for game in PARAMETERS
 
 NOT_KNOWN = "Unknown action: I'm not sure what you mean."  # nothing has happened
 LONGEST = 300  # characters of an action that are sent; possible ones have fewer than 100
-_NOTHING = re.compile(r"That is already|You can't move there|Your inventory currently has|You are unable|Can only prepare")
+_NOTHING = re.compile(
+    r"That is already|You can't move there|Your inventory currently has|You are unable|Can only prepare"
+)
 EMPTY = "Your inventory is currently empty."
 _CLOSED_DOOR = re.compile(r"To the (\w+) you see a closed ")
 
