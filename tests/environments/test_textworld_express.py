@@ -330,6 +330,25 @@ def test_nothing_starts_before_the_first_reset_and_nothing_is_left_after_the_end
     environment.close()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGINT])
+def test_no_simulator_outlives_its_program(signal_number):
+    program = PROGRAM.replace("world.close()", "print(world._jvm.pid, flush=True); import time; time.sleep(100)")
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, "simonsays::0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert parent.stdout is not None
+    with parent.stdout:
+        pid = int(next(line for line in parent.stdout if line.strip().isdigit()))
+    assert is_running(pid)
+    parent.send_signal(signal_number)
+    parent.wait()
+    assert until(lambda: not is_running(pid), 60), "the simulator outlived its program"
+
+
 def test_one_that_is_closed_before_it_starts_starts_nothing():
     environment = TextWorldExpress()
     environment.close()

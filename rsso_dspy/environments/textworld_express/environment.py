@@ -1,5 +1,5 @@
-"""A game of TextWorldExpress as an `Environment`. The simulator's own texts, possible actions and scores are passed on; a
-point that was earned once stays, since what is put back and taken again would earn it anew. A game that is lost ends,
+"""A game of TextWorldExpress as an `Environment`. The simulator's own texts, possible actions and scores are passed on;
+a point that was earned once stays, since what is put back and taken again would earn it anew. A game that is lost ends,
 with -100 points where the simulator's score is negative."""
 
 import re
@@ -99,8 +99,8 @@ class TextWorldExpress(TaughtEnvironment):
         return frozenset(action.split()[0] for action in self._answer.possible) if self._answer else frozenset()
 
     def reset(self, variant: Variant) -> State:
-        """Start the game and return its first state. Raises ``SimulatorDied``, or ``JavaMissing`` if a process is needed
-        and cannot be started."""
+        """Start the game and return its first state. Raises ``SimulatorDied``, or ``JavaMissing`` if a process is
+        needed and cannot be started."""
         self._variant = self._answer = None
         if self._jvm is None and not self._closed:
             self._jvm = self._start()

@@ -1,6 +1,7 @@
-"""The eight games of TextWorldExpress as task types. The index of a variant is the seed of its game, in the package's own
-folds: 0 to 999 train, 10000 to 10999 are dev and 20000 to 20999 are test. A fold also has words of its own: recipes,
-objects and problems of another fold are others."""
+"""The eight games of TextWorldExpress as task types. The index of a variant is the seed of its game, in the package's
+own folds: 0 to 999 are train, 10000 to 10999 dev and 20000 to 20999 test. Recipes, things and problems of a fold are
+others than those of another. The game `coin` has little but rooms: nine of its test games are training games too
+(docs/BENCHMARKS.md)."""
 
 from collections.abc import Mapping
 
