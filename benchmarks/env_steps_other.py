@@ -2,11 +2,11 @@
 
     python benchmarks/env_steps_other.py [--rounds 3] [--only alfworld]
 
-Each task type of PDDL, BabyAI and TextWorldExpress is played from one training variant: at every step an action that is
-offered, drawn with a seed, and every seventh text one that is none. Timed are `step`, `admissible_actions` and `render`,
-together as they are for an actor that is shown what it may do; resets apart. Processor time counts, so that other work
-on the machine does not; for TextWorldExpress, whose games are in another process, wall time. Of the rounds of a task
-type the fastest counts. Target: at most 1.5 ms a step, over the task types of each.
+Each task type of PDDL, BabyAI and TextWorldExpress is played from one training variant: at every step an action that
+is offered, drawn with a seed, and every seventh text one that is none. Timed are `step`, `admissible_actions` and
+`render`, together as they are for an actor that is shown what it may do; resets apart. Processor time counts, so that
+other work on the machine does not; for TextWorldExpress, whose games are in another process, wall time. Of the rounds
+of a task type the fastest counts. Target: at most 1.5 ms a step, over the task types of each.
 
 ALFWorld is timed where its extra is installed, against the package's own environment in this process: one made game of
 each task type, in either the same actions in turn, its walkthrough but for the winning action. Processor time would
