@@ -116,7 +116,7 @@ def main() -> None:
 
     different = []
     for benchmark in options.benchmarks or [name for name in BUILT_IN if _is_installed(name)]:
-        file, text = PACKAGE / benchmark / "data/reflections.toml", write_file(benchmark)
+        file, text = PACKAGE / benchmark.replace("-", "_") / "data/reflections.toml", write_file(benchmark)
         if not options.check:
             file.write_text(text, encoding="utf-8")
         elif file.read_text(encoding="utf-8") != text:
@@ -127,7 +127,7 @@ def main() -> None:
 
 def _is_installed(benchmark: str) -> bool:
     """Whether the extra of a benchmark is there, if it needs one."""
-    package = {"alfworld": "alfworld", "babyai": "minigrid"}.get(benchmark)
+    package = {"alfworld": "alfworld", "babyai": "minigrid", "textworld-express": "textworld_express"}.get(benchmark)
     return package is None or find_spec(package) is not None
 
 

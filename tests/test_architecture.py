@@ -155,7 +155,7 @@ def test_the_executor_is_handed_its_engine():
 
 NAMES = {
     "scienceworld": {"environments/benchmark.py", "report/analysis.py"},
-    **{name: {"environments/benchmark.py"} for name in ("pddl", "babyai", "alfworld")},
+    **{name: {"environments/benchmark.py"} for name in ("pddl", "babyai", "alfworld", "textworld-express")},
 }
 """Benchmark to the modules outside of its folder that may name it: the registry, and the key
 of the version in records."""
@@ -164,7 +164,10 @@ of the version in records."""
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_names_a_benchmark_but_its_folder_and_the_registry(name):
     """The offline player is a player of ScienceWorld, and ALFWorld's games are PDDL too."""
-    own = (f"environments/{name}/", *{"scienceworld": ["offline/"], "pddl": ["environments/alfworld/"]}.get(name, []))
+    own = (
+        f"environments/{name.replace('-', '_')}/",
+        *{"scienceworld": ["offline/"], "pddl": ["environments/alfworld/"]}.get(name, []),
+    )
     texts = {file.relative_to(PACKAGE).as_posix(): file.read_text(encoding="utf-8") for file in PACKAGE.rglob("*.py")}
     assert {path for path, text in texts.items() if name in text.lower() and not path.startswith(own)} == NAMES[name]
 
@@ -175,14 +178,20 @@ WORDS = {
     r"|wrong focus|focus on",
     "babyai": r"minigrid|red ball|locked door|turn left|move forward",
     "pddl": r"gripper|blockworld|barman|tyreworld|robby|shaker|cocktail|unstack|putdown|jack-up",
+    "textworld-express": r"cookingworld|mapreader|peckingorder|simonsays|cookbook|math problem|instructions book",
     "alfworld": r"desklamp|sinkbasin|countertop|microwave|garbagecan|receptacle|pick_and_place|in/on",
 }
 """Benchmark to words that only its own texts have."""
 SPEAKS_OF = {
+    "environments/textworld_express/data/examples.json": "door to stove",
+    "environments/textworld_express/data/reflections.toml": "door to stove",
+    "environments/textworld_express/data/texts.toml": "door to stove",
+    "environments/textworld_express/solutions.py": "door to",
     "cli/options.py": "boil freeze",
     "report/data/rsso.json": "boil find-plant freeze lifespan substance thermometer",
 }
-"""Files outside of the folders that may say such words: an example of a key, and a published table."""
+"""Files outside of the folders that may say such words: games in a kitchen too, an example of a key, and a published
+table."""
 
 
 def read_texts(file: Path) -> list[str]:
@@ -204,7 +213,7 @@ def find_words(package: Path) -> dict[str, str]:
         if file.suffix in {".py", ".js", ".css", ".j2", ".json", ".toml", ".tsv"} and not name.startswith("offline/"):
             said = "\n".join(read_texts(file))
             for benchmark, words in WORDS.items():
-                if not name.startswith(f"environments/{benchmark}/"):
+                if not name.startswith(f"environments/{benchmark.replace('-', '_')}/"):
                     found.setdefault(name, set()).update(re.findall(rf"\b(?:{words})\b", said.lower()))
     return {name: " ".join(sorted(words)) for name, words in found.items() if words}
 

@@ -194,6 +194,7 @@ def test_a_benchmark_without_solutions_is_played_without_demonstrations_and_the_
     [
         ("pddl", "json", "gripper::50"),
         ("babyai", "minigrid", "GoToRedBall::1234"),
+        ("textworld-express", "textworld_express", "coin::20001"),
         ("alfworld", "textworld", "pick_heat_then_place_in_recep::475"),
     ],
 )

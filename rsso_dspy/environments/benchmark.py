@@ -16,13 +16,8 @@ from rsso_dspy.errors import NotInstalled, SplitError, UnknownName, UsageError
 from rsso_dspy.records import Lesson, Split, State, Step, Variant
 
 DEFAULT = "scienceworld"  # the benchmark played by default. Records and hashes that name no benchmark belong to it.
-BUILT_IN = {
-    DEFAULT: "rsso_dspy.environments.scienceworld",
-    "alfworld": "rsso_dspy.environments.alfworld",
-    "babyai": "rsso_dspy.environments.babyai",
-    "house-rules": "rsso_dspy.environments.house_rules",
-    "pddl": "rsso_dspy.environments.pddl",
-}
+_FOLDERS = (DEFAULT, "alfworld", "babyai", "house-rules", "pddl", "textworld-express")
+BUILT_IN = {name: f"rsso_dspy.environments.{name.replace('-', '_')}" for name in _FOLDERS}
 """The benchmarks that come with the project, with the modules that hold them as `BENCHMARK`."""
 
 QUICK = "babyai"  # the benchmark that `run --quick` plays where none is named

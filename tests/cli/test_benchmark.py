@@ -103,7 +103,11 @@ def test_a_writer_that_needs_examples_and_finds_none_is_refused(rsso, words):
 @pytest.mark.parametrize(
     ("points", "said"),
     [
-        ({}, r"unknown benchmark 'toi': did you mean toy\? Known: alfworld, babyai, pddl, scienceworld, toy\."),
+        (
+            {},
+            r"unknown benchmark 'toi': did you mean toy\? "
+            r"Known: alfworld, babyai, pddl, scienceworld, textworld-express, toy\.",
+        ),
         ({"toi": "no_such_module:X"}, r"benchmark toi of toy-package \(no_such_module:X\) cannot be loaded: ModuleNot"),
         ({"toi": "tests.toy_benchmark:NOTHING"}, r"cannot be loaded: AttributeError: .* Fix that package"),
         ({"toi": "tests.toy_package:BROKEN"}, "is no Benchmark with the name toi"),

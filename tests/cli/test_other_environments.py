@@ -13,8 +13,9 @@ PLAYED = {
     "pddl": ("gripper", "gripper::52"),
     "babyai": ("GoToRedBall", "GoToRedBall::1235"),
     "alfworld": ("pick_and_place_simple", "pick_and_place_simple::825"),
+    "textworld-express": ("coin", "coin::20001"),
 }
-NEEDS = {"babyai": "minigrid", "alfworld": "alfworld", "pddl": "json"}
+NEEDS = {"babyai": "minigrid", "alfworld": "alfworld", "pddl": "json", "textworld-express": "textworld_express"}
 FAST = ("--set", "embedder.model=hash")
 EACH = pytest.mark.parametrize(
     "name",
@@ -51,3 +52,13 @@ def test_prompts_are_compiled_and_a_constitution_is_built_on_training_variants_o
     assert code == 0, err
     code, _, err = rsso(*build, "-o", "c.json")
     assert (code, "rules" in Path("c.json").read_text()) == (0, True), err
+
+
+@EACH
+def test_a_run_of_the_offline_player_is_replayed_to_equal_records(rsso, name):
+    _, held_out = PLAYED[name]
+    run = ("run", "--benchmark", name, "--methods", "react,rsso", "--variants", held_out, "--trials", "2", *FAST)
+    code, _, err = rsso(*run, "--jobs", "2", "--out", "played")
+    assert code == 0, err
+    code, out, err = rsso("run", "--replay", "played", "--out", "replayed")
+    assert (code, "equal: 2 of 2 records are equal" in out + err) == (0, True), out + err

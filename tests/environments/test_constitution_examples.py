@@ -13,11 +13,12 @@ from rsso_dspy.memory.constitution import CATEGORIES, require_examples
 from rsso_dspy.optimize.constitution import select_examples
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.sessions import session
-from scripts import draw_abstract_rules
+from scripts import draw_abstract_rules, write_rule_examples
 from scripts.write_reflection_examples import play_actions
 from tests.live import Engine, is_asked, model, says
 
-INSTALLED = [name for name in BUILT_IN if name != "alfworld" or find_spec("alfworld")]
+EXTRAS = {"alfworld": "alfworld", "textworld-express": "textworld_express"}
+INSTALLED = [name for name in BUILT_IN if name not in EXTRAS or find_spec(EXTRAS[name])]
 """Benchmarks whose extras are there: CI tests without that of ALFWorld first."""
 
 
@@ -62,6 +63,12 @@ def test_abstract_rules_of_shipped_examples_are_those_that_patterns_draw_from_th
     file = draw_abstract_rules.PACKAGE / benchmark / "data/examples.json"
 
     assert file.read_text(encoding="utf-8") == draw_abstract_rules.write_file(benchmark)
+
+
+def test_examples_of_rules_of_games_that_are_played_anew_are_what_is_said_today():
+    pytest.importorskip("textworld_express", reason="the extra textworld-express is not installed")
+
+    assert write_rule_examples.FILE.read_text(encoding="utf-8") == write_rule_examples.write_file()
 
 
 def test_examples_that_a_build_writes_hold_abstract_rules():

@@ -53,10 +53,10 @@ def test_a_benchmark_that_keeps_its_contract_passes():
     }
 
 
-@pytest.mark.parametrize("name", ["babyai", "pddl"])
+@pytest.mark.parametrize("name", ["babyai", "pddl", "textworld-express"])
 def test_those_that_come_along_pass(name):
-    if name == "babyai":
-        pytest.importorskip("minigrid", reason="the extra babyai is not installed")
+    if package := {"babyai": "minigrid", "textworld-express": "textworld_express"}.get(name):
+        pytest.importorskip(package, reason=f"the extra {name} is not installed")
     said = examine(get_benchmark(name))
     assert not [text for text in said.values() if text.startswith("failed")], said
     assert "possible actions at the start" in said["lists"]

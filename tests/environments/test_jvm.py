@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.environments.scienceworld import jvm
+from rsso_dspy.environments import jvm
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import JavaMissing, SimulatorDied
 from tests.chaos.process import until

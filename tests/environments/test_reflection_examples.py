@@ -14,7 +14,7 @@ from rsso_dspy.programs.methods import get_method
 from rsso_dspy.protocol import make_reflection_settings
 from scripts.write_reflection_examples import SETTINGS, Attempt, play_actions, read_attempts, write_file
 
-EXTRAS = {"alfworld": "alfworld", "babyai": "minigrid"}
+EXTRAS = {"alfworld": "alfworld", "babyai": "minigrid", "textworld-express": "textworld_express"}
 """Benchmark to the package that its extra installs."""
 
 
@@ -27,7 +27,7 @@ def benchmark(request, monkeypatch) -> str:
 
 
 def find_file(benchmark: str) -> Path:
-    return Path(rsso_dspy.__file__).parent / f"environments/{benchmark}/data/reflections.toml"
+    return Path(rsso_dspy.__file__).parent / f"environments/{benchmark.replace('-', '_')}/data/reflections.toml"
 
 
 def load(benchmark: str):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.config import load_config
-from rsso_dspy.environments.benchmark import get_benchmark
+from rsso_dspy.environments.benchmark import BUILT_IN, get_benchmark
 from rsso_dspy.environments.pddl import BENCHMARK
 from rsso_dspy.environments.pddl.environment import PddlEnvironment
 from rsso_dspy.environments.pddl.tasks import _list_rows, check_files, digest_files, list_files, read_file
@@ -19,7 +19,7 @@ from rsso_dspy.store.run_folder import Store
 from tests.environments.test_pddl import BLOCKS, GRIPPER
 
 FAST = ("--set", "embedder.model=hash")
-EXTRAS = {"babyai": "minigrid", "alfworld": "alfworld"}
+EXTRAS = {"babyai": "minigrid", "alfworld": "alfworld", "textworld-express": "textworld_express"}
 """Benchmark to the package that its extra installs."""
 
 
@@ -169,6 +169,7 @@ def test_the_users_problems_are_played_and_results_are_bound_to_what_they_say(rs
         ("scienceworld", ".", "scienceworld takes no folder of data"),
         ("pddl", "nowhere", "no problems of gripper: looked for *.pddl in nowhere/gripper"),
         ("babyai", ".", "babyai takes no folder of data"),
+        ("textworld-express", ".", "textworld-express takes no folder of data"),
         ("alfworld", "short", "looked for json_2.1.1/{train,valid_seen,valid_unseen}/TYPE-*/trial_*/game.tw-pddl"),
     ],
 )
@@ -182,8 +183,8 @@ def test_data_that_is_not_there_or_not_whole_is_refused_before_anything_is_playe
     assert (code, says in " ".join(err.split()), Path("r").exists()) == (2, True, False), err
 
 
-def test_a_benchmark_whose_extra_is_missing_says_how_to_install_it(rsso, monkeypatch):
-    name, package = "babyai", "minigrid"
+@pytest.mark.parametrize(("name", "package"), [("babyai", "minigrid"), ("textworld-express", "textworld-express")])
+def test_a_benchmark_whose_extra_is_missing_says_how_to_install_it(rsso, monkeypatch, name, package):
     known = metadata.version
 
     def forget(asked: str) -> str:
@@ -192,7 +193,7 @@ def test_a_benchmark_whose_extra_is_missing_says_how_to_install_it(rsso, monkeyp
         return known(asked)
 
     monkeypatch.setattr(metadata, "version", forget)
-    for module in [each for each in sys.modules if each.startswith(f"rsso_dspy.environments.{name}")]:
+    for module in [each for each in sys.modules if each.startswith(BUILT_IN[name])]:
         monkeypatch.delitem(sys.modules, module)
     get_benchmark.cache_clear()
     says = f"the benchmark {name} needs the package {package}: pip install 'rsso-dspy[{name}]'"
