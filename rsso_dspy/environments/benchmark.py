@@ -16,7 +16,7 @@ from rsso_dspy.errors import NotInstalled, SplitError, UnknownName, UsageError
 from rsso_dspy.records import Lesson, Split, State, Step, Variant
 
 DEFAULT = "scienceworld"  # the benchmark played by default. Records and hashes that name no benchmark belong to it.
-BUILT_IN = {name: f"rsso_dspy.environments.{name}" for name in (DEFAULT, "alfworld", "babyai", "pddl")}
+BUILT_IN = {name: f"rsso_dspy.environments.{name}" for name in (DEFAULT, "alfworld", "babyai", "pddl", "tau2")}
 """The benchmarks that come with the project, with the modules that hold them as `BENCHMARK`."""
 
 QUICK = "babyai"  # the benchmark that `run --quick` plays where none is named
