@@ -1,7 +1,7 @@
 """An action as a call of a tool: one line of Python's form or of JSON's, read without being run.
 
-    read_call('refuel_data(customer_id="C1001", line_id="L1002", gb_amount=2.0)')
-    read_call('{"name": "toggle_roaming", "arguments": {}}')
+    read_call('refuel_data(customer_id="C1001", line_id="L1002", gb_amount=2.0)', tools)
+    read_call('{"name": "toggle_roaming", "arguments": {}}', tools)
 
 Arguments are literals. What cannot be read, or does not fit the tool, is a `CallError`: it says what is expected.
 """
@@ -36,9 +36,12 @@ class Parameter:
     kinds: tuple[str, ...]  # JSON's names of the types that it takes; empty if it takes any
     required: bool
     default: Any = None
+    members: tuple[str, ...] = ()  # texts that it is meant to be, or keys of an object
 
     def describe(self, name: str) -> str:
         text = f"{name}: {' or '.join(self.kinds) or 'any'}"
+        if self.members:
+            text += f" of {', '.join(self.members)}"
         return text if self.required else f"{text} = {self.default!r}"
 
     def takes(self, value: Any) -> bool:

@@ -41,18 +41,22 @@ def make_tool(described: Mapping[str, Any]) -> Tool:
     required = schema.get("required", ())
     parameters = {}
     for name, row in schema.get("properties", {}).items():
-        kinds = tuple(dict.fromkeys(_list_kinds(row, schema.get("$defs", {}))))
-        parameters[name] = Parameter(kinds, name in required, row.get("default"))
+        kinds: dict[str, None] = {}
+        members: dict[str, None] = {}
+        for choice in _list_choices(row, schema.get("$defs", {})):
+            kinds |= dict.fromkeys([choice["type"]] if "type" in choice else [])
+            members |= dict.fromkeys([*choice.get("enum", ()), *choice.get("properties", ())])
+        parameters[name] = Parameter(tuple(kinds), name in required, row.get("default"), tuple(members))
     return Tool(described["name"], described["about"], parameters)
 
 
-def _list_kinds(row: Mapping[str, Any], named: Mapping[str, Any]) -> list[str]:
-    """Return JSON's names of the types that a schema allows."""
+def _list_choices(row: Mapping[str, Any], named: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the schemas of which a value may follow any. `named`: schemas that others refer to."""
     if "anyOf" in row:
-        return [kind for choice in row["anyOf"] for kind in _list_kinds(choice, named)]
+        return [choice for part in row["anyOf"] for choice in _list_choices(part, named)]
     if "$ref" in row:
-        return _list_kinds(named[row["$ref"].rpartition("/")[2]], named)
-    return [row["type"]] if "type" in row else []
+        return _list_choices(named[row["$ref"].rpartition("/")[2]], named)
+    return [row]
 
 
 def write_templates(tools: Sequence[Tool], policy: str) -> str:

@@ -68,10 +68,11 @@ class Worker:
 
     def _describe_tools(self) -> list[dict[str, Any]]:
         tools = [*self._played.get_tools(), *self._played.get_user_tools()]
-        return [
-            {"name": tool.name, "about": " ".join(tool.short_desc.split()), "schema": tool.params.model_json_schema()}
-            for tool in tools
-        ]
+        described = []
+        for tool in tools:
+            about = " ".join(f"{tool.short_desc} {tool.long_desc}".split())
+            described.append({"name": tool.name, "about": about, "schema": tool.params.model_json_schema()})
+        return described
 
 
 def main() -> None:
