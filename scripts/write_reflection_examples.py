@@ -127,7 +127,7 @@ def main() -> None:
 
 def _is_installed(benchmark: str) -> bool:
     """Whether the extra of a benchmark is there, if it needs one."""
-    package = {"alfworld": "alfworld", "babyai": "minigrid"}.get(benchmark)
+    package = {"alfworld": "alfworld", "babyai": "minigrid", "tau2": "tau2"}.get(benchmark)
     return package is None or find_spec(package) is not None
 
 

@@ -13,8 +13,9 @@ PLAYED = {
     "pddl": ("gripper", "gripper::52"),
     "babyai": ("GoToRedBall", "GoToRedBall::1235"),
     "alfworld": ("pick_and_place_simple", "pick_and_place_simple::825"),
+    "tau2": ("service_issue", "service_issue::14"),
 }
-NEEDS = {"babyai": "minigrid", "alfworld": "alfworld", "pddl": "json"}
+NEEDS = {"babyai": "minigrid", "alfworld": "alfworld", "pddl": "json", "tau2": "tau2"}
 FAST = ("--set", "embedder.model=hash")
 EACH = pytest.mark.parametrize(
     "name",

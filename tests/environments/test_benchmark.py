@@ -17,6 +17,9 @@ from rsso_dspy.optimize.calibration import Calibration
 from tests.toy_benchmark import BENCHMARK
 from tests.toy_package import installed
 
+OPTIONAL = ("alfworld", "tau2")
+"""Benchmarks whose extras may be missing, each with a package of its name."""
+
 
 def test_another_one_is_part_of_the_hash(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(installed(tmp_path))
@@ -31,7 +34,7 @@ def test_each_says_what_it_is_about_and_its_lessons_name_conditions_that_there_a
     texts = Path(benchmark.__file__).with_name(name) / "data/texts.toml"
     about = tomllib.loads(texts.read_text(encoding="utf-8"))["about"]
     assert 0 < len(about) < 700
-    if name != "alfworld" or find_spec("alfworld"):
+    if name not in OPTIONAL or find_spec(name):
         assert get_benchmark(name).hints.about == about
         assert set(get_benchmark(name).tasks.examples) <= {*get_benchmark(name).tasks.names()}
         taught = get_benchmark(name).hints.lessons
@@ -39,7 +42,7 @@ def test_each_says_what_it_is_about_and_its_lessons_name_conditions_that_there_a
         assert conditions <= set(dir(taught.episode)), "conditions are members of the episode"
 
 
-@pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "alfworld" or find_spec("alfworld")])
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if name not in OPTIONAL or find_spec(name)])
 def test_a_neuro_symbolic_writer_is_shown_what_patterns_drew_and_a_neural_one_nothing(name):
     examples = format_examples(None, get_benchmark(name).hints.examples())
     shown = {kind: require_examples("mine", kind, examples, ("error",)) for kind in ("neural", "neuro-symbolic")}

@@ -17,8 +17,9 @@ from scripts import draw_abstract_rules
 from scripts.write_reflection_examples import play_actions
 from tests.live import Engine, is_asked, model, says
 
-INSTALLED = [name for name in BUILT_IN if name != "alfworld" or find_spec("alfworld")]
-"""Benchmarks whose extras are there: CI tests without that of ALFWorld first."""
+OPTIONAL = ("alfworld", "tau2")  # benchmarks whose package is named like them
+INSTALLED = [name for name in BUILT_IN if name not in OPTIONAL or find_spec(name)]
+"""Benchmarks whose extras are there: CI tests without those of ALFWorld and tau2 first."""
 
 
 def ask_for_rules(benchmark: str, writing: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from rsso_dspy.programs.methods import get_method
 from rsso_dspy.protocol import make_reflection_settings
 from scripts.write_reflection_examples import SETTINGS, Attempt, play_actions, read_attempts, write_file
 
-EXTRAS = {"alfworld": "alfworld", "babyai": "minigrid"}
+EXTRAS = {"alfworld": "alfworld", "babyai": "minigrid", "tau2": "tau2"}
 """Benchmark to the package that its extra installs."""
 
 

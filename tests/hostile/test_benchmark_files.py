@@ -19,7 +19,7 @@ from rsso_dspy.store.run_folder import Store
 from tests.environments.test_pddl import BLOCKS, GRIPPER
 
 FAST = ("--set", "embedder.model=hash")
-EXTRAS = {"babyai": "minigrid", "alfworld": "alfworld"}
+EXTRAS = {"babyai": "minigrid", "alfworld": "alfworld", "tau2": "tau2"}
 """Benchmark to the package that its extra installs."""
 
 
