@@ -62,10 +62,11 @@ def read_version() -> str:
 
 
 def find_folder() -> Path:
-    """Return the package's folder of the telecom domain."""
+    """Return the package's folder of the telecom domain. Raises `NotInstalled`."""
+    read_version()
     found = find_spec("tau2")
     if found is None or found.origin is None:
-        raise NotInstalled(f"the benchmark tau2 needs {PACKAGE}: {INSTALL}")
+        raise NotInstalled(f"the benchmark tau2 needs {PACKAGE}, and another tau2 is imported in its place: {INSTALL}")
     return Path(found.origin).parent / "data/tau2/domains/telecom"
 
 
