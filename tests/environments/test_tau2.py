@@ -393,30 +393,31 @@ def test_a_reset_that_is_stopped_or_takes_too_long_leaves_no_process(monkeypatch
 # Runs.
 
 
-def test_four_trials_without_memory_are_repeats_and_the_report_says_pass_k(tmp_path, capsys):
-    from rsso_dspy.cli import main
+def test_four_trials_without_memory_are_repeats_and_the_report_says_pass_k(tmp_path):
+    rsso = [sys.executable, "-m", "rsso_dspy"]
+    run = ["run", "--benchmark", "tau2", "--methods", "react,reflexion", "--per-task", "1", "--trials", "4"]
+    settings = ["--set", "protocol.stop_on_success=false", "--set", "embedder.model=hash", "--out", "run"]
+    subprocess.run([*rsso, *run, *settings], cwd=tmp_path, check=True, capture_output=True)
 
-    settings = ("--set", "protocol.stop_on_success=false", "--set", "embedder.model=hash", "--out", str(tmp_path / "run"))
-    words = ["run", "--benchmark", "tau2", "--methods", "react,reflexion", "--per-task", "1", "--trials", "4", *settings]
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert not ended.value.code
-
-    units = Store(tmp_path / "run").units()
-    assert {len(unit.trajectories) for unit in units} == {4}
-    capsys.readouterr()
-    with pytest.raises(SystemExit):
-        main(["report", str(tmp_path / "run"), "--against", "react"])
-    report = " ".join(capsys.readouterr().out.split())
+    assert {len(unit.trajectories) for unit in Store(tmp_path / "run").units()} == {4}
+    report = subprocess.run([*rsso, "report", "run"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    report = " ".join(report.split())
     for k in (1, 2, 3, 4):
         assert f"react trials {k} 3 0.0" in report
     assert "of 3 task types differ, and a test needs 6 (--over variants asks about other variants of these)" in report
 
 
-def test_a_run_is_replayed_from_its_log(tmp_path):
-    settings = {"embedder.model": "hash"}
-    rsso_dspy.run(["react"], benchmark="tau2", out=tmp_path / "a", settings=settings, per_task=1, trials=1, progress=False)
-    rsso_dspy.run(["react"], benchmark="tau2", out=tmp_path / "b", settings=settings, per_task=1, trials=1, progress=False)
+def test_the_same_run_twice_has_the_same_trials(tmp_path):
+    for name in "ab":
+        rsso_dspy.run(
+            ["react"],
+            benchmark="tau2",
+            out=tmp_path / name,
+            settings=["embedder.model=hash"],
+            per_task=1,
+            trials=1,
+            progress=False,
+        )
     first, second = ([unit.trajectories for unit in Store(tmp_path / name).units()] for name in "ab")
 
     assert first == second
