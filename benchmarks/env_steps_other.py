@@ -12,8 +12,8 @@ each task type, in either the same actions in turn, its walkthrough but for the 
 leave out the environment's process, so wall time counts, and the ratio is that of the medians, step by step in
 alternation. Target: at most 1.1.
 
-tau2 is timed where its extra is installed, in wall time for the same reason: the solution of one training ticket of each
-task type.
+tau2 is timed where its extra is installed, in wall time for the same reason: the solution of one training ticket of
+each task type.
 
 The last line is one JSON object.
 """

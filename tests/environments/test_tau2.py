@@ -1,4 +1,4 @@
-"""tau2: tickets solved, the reward of the package's own evaluator beside our points, calls, and the package's process."""
+"""tau2: tickets solved, the reward of the package's own evaluator beside our points, calls, and the process."""
 
 import json
 import os
@@ -262,7 +262,7 @@ SIGNATURE = r"expected: refuel_data \(customer_id: string, gb_amount: number, li
         ("refuel_data('C1', 2, 3, 4)", f"takes 3 arguments, not 4; {SIGNATURE}"),
         ("refuel_data('C1', customer_id='C1', gb_amount=2)", f"customer_id of refuel_data is there twice; {SIGNATURE}"),
         ("refuel_data(customer_id='C1', gb_amount=2, to='me')", f"refuel_data has no argument to; {SIGNATURE}"),
-        ("refuel_data(customer_id=1, gb_amount=2)", f"customer_id of refuel_data has to be of the type string; {SIGNATURE}"),
+        ("refuel_data(customer_id=1, gb_amount=2)", f"customer_id of .* has to be of the type string; {SIGNATURE}"),
         ("refuel_data(customer_id='C1', gb_amount='2')", "gb_amount of refuel_data has to be of the type number"),
         ("refuel_data(customer_id='C1', gb_amount=True)", "gb_amount of refuel_data has to be of the type number"),
         ("refuel_data(customer_id='C1', gb_amount=1e999)", "is no value of JSON"),
@@ -310,10 +310,11 @@ def test_a_trial_has_as_many_calls_as_the_source_gives(env):
 
 
 def test_bills_have_the_same_ids_in_every_play(env):
-    """The package draws them at random."""
-    actions = [REFUEL, 'get_bills_for_customer(customer_id="C1001")', 'get_details_by_id(id="B00000001")']
+    """The package draws them at random, where a customer has no bill that is a draft."""
+    refuel = 'refuel_data(customer_id="C1002", line_id="L1004", gb_amount=1.0)'
+    actions = [refuel, 'get_bills_for_customer(customer_id="C1002")', 'get_details_by_id(id="B00000001")']
     first = play(env, DATA, actions)
-    play(env, TEST[0], [REFUEL, "toggle_airplane_mode()"])
+    play(env, TEST[0], [refuel, "toggle_airplane_mode()"])
     again = play(env, DATA, actions)
     other = Telecom()
     in_another_process = play(other, DATA, actions)

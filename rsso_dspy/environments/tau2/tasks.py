@@ -94,7 +94,7 @@ def make_table() -> TaskTable:
         first = 0
         rows[task] = {}
         for split in ("train", "dev", "test"):
-            count = len(read_splits()[task, split])  # type: ignore[index]
+            count = len(read_splits()[task, split])
             rows[task][split] = (first, first + count - 1)
             first += count
     return TaskTable(rows)
@@ -112,11 +112,13 @@ def load_ticket(variant: Variant) -> dict[str, Any]:
     splits = read_splits()
     ids: list[str] = []
     for split in ("train", "dev", "test"):
-        ids += splits[variant.task, split]  # type: ignore[index]
+        ids += splits[variant.task, split]
     return read_tickets()[ids[variant.index]]
 
 
 def find_solution(variant: Variant) -> tuple[str, ...]:
     """Return the calls that the package has for a ticket, and the one that ends the episode."""
-    calls = [Call(action["name"], action["arguments"]) for action in load_ticket(variant)["evaluation_criteria"]["actions"]]
+    calls = [
+        Call(action["name"], action["arguments"]) for action in load_ticket(variant)["evaluation_criteria"]["actions"]
+    ]
     return tuple(str(call) for call in (*calls, Call(DONE, {})))
