@@ -1,4 +1,4 @@
-"""Cost of a step of PDDL, BabyAI, TextWorldExpress and ALFWorld, all that a model waits for between two answers.
+"""Cost of a step of PDDL, BabyAI, TextWorldExpress, ALFWorld and tau2, all that a model waits for between two answers.
 
     python benchmarks/env_steps_other.py [--rounds 3] [--only alfworld]
 
@@ -12,6 +12,9 @@ ALFWorld is timed where its extra is installed, against the package's own enviro
 each task type, in either the same actions in turn, its walkthrough but for the winning action. Processor time would
 leave out the environment's process, so wall time counts, and the ratio is that of the medians, step by step in
 alternation. Target: at most 1.1.
+
+tau2 is timed where its extra is installed, in wall time for the same reason: the solution of one training ticket of
+each task type.
 
 The last line is one JSON object.
 """
@@ -38,7 +41,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="timed plays of each task type")
     parser.add_argument(
-        "--only", choices=("pddl", "babyai", "textworld-express", "alfworld"), help="time one benchmark"
+        "--only", choices=("pddl", "babyai", "textworld-express", "alfworld", "tau2"), help="time one benchmark"
     )
     options = parse_options(parser, rounds=1, only="pddl")
     rounds = options.rounds
@@ -59,7 +62,36 @@ def main() -> None:
             print("alfworld is not timed: its extra is not installed")
         else:
             result |= _time_alfworld(rounds)
+    if options.only in (None, "tau2"):
+        if find_spec("tau2") is None:
+            print("tau2 is not timed: its extra is not installed")
+        else:
+            result |= _time_tau2(rounds)
     print(json.dumps(result))
+
+
+def _time_tau2(rounds: int) -> dict[str, object]:
+    """Return the medians of a step and of a reset after the first, in milliseconds, and the steps timed."""
+    benchmark = get_benchmark("tau2")
+    environment = benchmark.make_environment(load_config(overrides=["benchmark=tau2"]).environment, lambda: False)
+    variants = [benchmark.tasks.train_sample(task, 1)[0] for task in benchmark.tasks.names()]
+    steps = list[float]()
+    resets = list[float]()
+    environment.reset(variants[0])  # starts the process
+    for variant in variants * rounds:
+        began = time.perf_counter()
+        environment.reset(variant)
+        resets.append(time.perf_counter() - began)
+        for action in benchmark.find_gold_path(variant):
+            began = time.perf_counter()
+            environment.step(action)
+            steps.append(time.perf_counter() - began)
+    environment.close()
+    return {
+        "tau2_ms_per_step": round(1000 * median(steps), 2),
+        "tau2_reset_ms": round(1000 * median(resets), 2),
+        "tau2_steps": len(steps),
+    }
 
 
 def _time_alfworld(rounds: int) -> dict[str, object]:

@@ -30,6 +30,10 @@ from rsso_dspy.sessions import Session, session
 SOURCE = Path(__file__).with_name("reflection_examples.toml")
 PACKAGE = Path(rsso_dspy.__file__).parent / "environments"
 SETTINGS = ("protocol.preset=adapt/4", "embedder.model=hash")
+EXTRAS = {"alfworld": "alfworld", "babyai": "minigrid", "tau2": "tau2", "textworld-express": "textworld_express"}
+"""Benchmark to the package that its extra installs."""
+DATA = {"house-rules": "dev"}
+"""Benchmark to what its examples are of, among the sets that come along."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,13 @@ def read_attempts(benchmark: str) -> list[Attempt]:
     return [Attempt(**row) for row in read_toml(SOURCE)[benchmark]]
 
 
+def list_settings(benchmark: str) -> list[str]:
+    settings = [f"benchmark={benchmark}", *SETTINGS]
+    if benchmark in DATA:
+        settings.append(f"environment.data={DATA[benchmark]}")
+    return settings
+
+
 def play_actions(variant: str, actions: Sequence[str], live: Session) -> tuple[Trajectory, str]:
     """Play these actions as one trial; return it with its transcript, as a reflector reads it."""
     player = dspy.LM("script/actions", engine=GoldPlayer(actions), cache=False)
@@ -71,7 +82,7 @@ def play_actions(variant: str, actions: Sequence[str], live: Session) -> tuple[T
 def play_examples(benchmark: str) -> list[Example]:
     """Play the failed attempts at a benchmark. Raises `ValueError` for one of another split, or one that succeeds."""
     examples = []
-    with session(load_config(overrides=(f"benchmark={benchmark}", *SETTINGS))) as live:
+    with session(load_config(overrides=list_settings(benchmark))) as live:
         for attempt in read_attempts(benchmark):
             trajectory, transcript = play_actions(attempt.variant, attempt.failed, live)
             if trajectory.variant.split != "dev" or trajectory.solved:
@@ -127,7 +138,7 @@ def main() -> None:
 
 def _is_installed(benchmark: str) -> bool:
     """Whether the extra of a benchmark is there, if it needs one."""
-    package = {"alfworld": "alfworld", "babyai": "minigrid", "textworld-express": "textworld_express"}.get(benchmark)
+    package = EXTRAS.get(benchmark)
     return package is None or find_spec(package) is not None
 
 

@@ -27,6 +27,7 @@ LONGEST_FIRST = (
     "programs/test_agent.py",
     "environments/test_scienceworld.py",
     "environments/test_alfworld.py",
+    "environments/test_tau2.py",
     "runs/test_recorded.py",
     "cli/test_report.py",
     "environments/test_babyai.py",

@@ -155,7 +155,7 @@ def test_the_executor_is_handed_its_engine():
 
 NAMES = {
     "scienceworld": {"environments/benchmark.py", "report/analysis.py"},
-    **{name: {"environments/benchmark.py"} for name in ("pddl", "babyai", "alfworld", "textworld-express")},
+    **{name: {"environments/benchmark.py"} for name in ("pddl", "babyai", "alfworld", "tau2", "textworld-express")},
 }
 """Benchmark to the modules outside of its folder that may name it: the registry, and the key
 of the version in records."""
@@ -180,6 +180,7 @@ WORDS = {
     "pddl": r"gripper|blockworld|barman|tyreworld|robby|shaker|cocktail|unstack|putdown|jack-up",
     "textworld-express": r"cookingworld|mapreader|peckingorder|simonsays|cookbook|math problem|instructions book",
     "alfworld": r"desklamp|sinkbasin|countertop|microwave|garbagecan|receptacle|pick_and_place|in/on",
+    "tau2": r"roaming|sim card|mobile data|mms|airplane|apn|refuel|telecom|customer",
 }
 """Benchmark to words that only its own texts have."""
 SPEAKS_OF = {

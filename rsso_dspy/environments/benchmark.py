@@ -16,7 +16,7 @@ from rsso_dspy.errors import NotInstalled, SplitError, UnknownName, UsageError
 from rsso_dspy.records import Lesson, Split, State, Step, Variant
 
 DEFAULT = "scienceworld"  # the benchmark played by default. Records and hashes that name no benchmark belong to it.
-_FOLDERS = (DEFAULT, "alfworld", "babyai", "house-rules", "pddl", "textworld-express")
+_FOLDERS = (DEFAULT, "alfworld", "babyai", "house-rules", "pddl", "tau2", "textworld-express")
 BUILT_IN = {name: f"rsso_dspy.environments.{name.replace('-', '_')}" for name in _FOLDERS}
 """The benchmarks that come with the project, with the modules that hold them as `BENCHMARK`."""
 

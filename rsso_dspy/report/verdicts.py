@@ -172,11 +172,12 @@ def _list_doubts(evidence: Evidence) -> list[str]:
 def _find_few(evidence: Evidence) -> str:
     """Return that too few clusters differ for any p of the report to be significant."""
     flips, needed = evidence.flips, count_needed_differences(evidence.tests)
-    return (
-        f"{flips.unlike} of {flips.clusters} {evidence.over} differ, and a test needs {needed}"
-        if flips.unlike < needed
-        else ""
-    )
+    if flips.unlike >= needed:
+        return ""
+    few = f"{flips.unlike} of {flips.clusters} {evidence.over} differ, and a test needs {needed}"
+    if evidence.over == "task types" and flips.clusters < needed:
+        few += " (--over variants asks about other variants of these)"
+    return few
 
 
 def read_factorial(interaction: Evidence, over_one: Evidence, over_other: Evidence, margin: float = MARGIN) -> Reading:

@@ -17,9 +17,9 @@ from scripts import draw_abstract_rules, write_rule_examples
 from scripts.write_reflection_examples import play_actions
 from tests.live import Engine, is_asked, model, says
 
-EXTRAS = {"alfworld": "alfworld", "textworld-express": "textworld_express"}
+EXTRAS = {"alfworld": "alfworld", "tau2": "tau2", "textworld-express": "textworld_express"}
 INSTALLED = [name for name in BUILT_IN if name not in EXTRAS or find_spec(EXTRAS[name])]
-"""Benchmarks whose extras are there: CI tests without that of ALFWorld first."""
+"""Benchmarks whose extras are there: CI tests without those of ALFWorld and tau2 first."""
 
 
 def ask_for_rules(benchmark: str, writing: str) -> dict[str, str]:

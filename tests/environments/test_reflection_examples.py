@@ -12,10 +12,8 @@ from rsso_dspy.environments.benchmark import BUILT_IN, get_benchmark
 from rsso_dspy.experience import read_named_experience
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.protocol import make_reflection_settings
-from scripts.write_reflection_examples import SETTINGS, Attempt, play_actions, read_attempts, write_file
+from scripts.write_reflection_examples import DATA, EXTRAS, Attempt, list_settings, play_actions, read_attempts, write_file
 
-EXTRAS = {"alfworld": "alfworld", "babyai": "minigrid", "textworld-express": "textworld_express"}
-"""Benchmark to the package that its extra installs."""
 
 
 @pytest.fixture(params=BUILT_IN)
@@ -44,7 +42,7 @@ def test_a_benchmarks_examples_are_two_calls_of_the_reflector(benchmark):
 
 def test_a_benchmarks_examples_are_of_development_variants_of_two_task_types(benchmark):
     (experience,) = read_named_experience(load(benchmark), [get_method("reflexion")])
-    variants = [get_benchmark(benchmark).tasks.parse(key) for key in experience.variants]
+    variants = [get_benchmark(benchmark).take_tasks(DATA.get(benchmark)).tasks.parse(key) for key in experience.variants]
 
     assert [variant.split for variant in variants] == ["dev", "dev"]
     assert len({variant.task for variant in variants}) == 2
@@ -57,7 +55,7 @@ def test_a_benchmarks_examples_are_what_the_environment_says_today(benchmark):
 
 
 def test_the_plan_of_an_example_solves_its_variant(benchmark):
-    with rsso_dspy.session(load_config(overrides=[f"benchmark={benchmark}", *SETTINGS])) as live:
+    with rsso_dspy.session(load_config(overrides=list_settings(benchmark))) as live:
         for attempt in read_attempts(benchmark):
             trajectory, _ = play_actions(attempt.variant, attempt.solved, live)
 

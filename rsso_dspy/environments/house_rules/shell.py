@@ -21,7 +21,7 @@ QUOTED_OPERATORS = {ord(character): 0xE000 + place for place, character in enume
 
 FROM_QUOTED = {code: character for character, code in QUOTED_OPERATORS.items()}
 
-SHELLS = frozenset({"bash", "sh", "zsh", "dash", "eval", "exec", "source", "xargs", "sudo"})
+SHELLS = frozenset({"bash", "sh", "zsh", "dash", "eval", "exec", "source", "xargs"})
 """Programs that run other commands, so that what they do cannot be told from their own words."""
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -54,6 +54,8 @@ def parse_line(line: str) -> list[Command]:
         if not words:
             raise NotUnderstood("a variable or a file without a command")
 
+        if words[0] == "sudo" and len(words) > 1:  # as another user, the same is done
+            words = words[1:]
         program, *arguments = words
         if program == "cd":
             folder = _change_folder(folder, arguments)
