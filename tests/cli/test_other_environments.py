@@ -13,6 +13,7 @@ PLAYED = {
     "pddl": ("gripper", "gripper::52"),
     "babyai": ("GoToRedBall", "GoToRedBall::1235"),
     "alfworld": ("pick_and_place_simple", "pick_and_place_simple::825"),
+    "house-rules": ("psql-port", "psql-port::8"),
     "tau2": ("service_issue", "service_issue::14"),
     "textworld-express": ("coin", "coin::20001"),
 }
@@ -20,6 +21,7 @@ NEEDS = {
     "babyai": "minigrid",
     "alfworld": "alfworld",
     "pddl": "json",
+    "house-rules": "json",
     "tau2": "tau2",
     "textworld-express": "textworld_express",
 }

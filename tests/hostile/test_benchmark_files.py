@@ -170,6 +170,8 @@ def test_the_users_problems_are_played_and_results_are_bound_to_what_they_say(rs
         ("pddl", "nowhere", "no problems of gripper: looked for *.pddl in nowhere/gripper"),
         ("babyai", ".", "babyai takes no folder of data"),
         ("textworld-express", ".", "textworld-express takes no folder of data"),
+        ("house-rules", "four", "environment.data names no repository that comes along and no file of rules: four"),
+        ("house-rules", ".", "environment.data names no repository that comes along and no file of rules: ."),
         ("tau2", ".", "tau2 takes no folder of data"),
         ("alfworld", "short", "looked for json_2.1.1/{train,valid_seen,valid_unseen}/TYPE-*/trial_*/game.tw-pddl"),
     ],
