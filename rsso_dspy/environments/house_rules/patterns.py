@@ -136,6 +136,11 @@ class Pattern:
         return _list_lines(self.text)[0]
 
     @property
+    def program(self) -> str:
+        """The program of that command."""
+        return _make_form(self.example, self.text).command.words[0]
+
+    @property
     def last_example(self) -> str:
         """The command line with the last of all choices."""
         return _list_lines(self.text)[-1]

@@ -92,7 +92,7 @@ def list_programs(repository: Repository) -> frozenset[str]:
         for requests in rule.requests.values():
             for request in requests:
                 patterns += request.steps
-    return frozenset(pattern.example.split()[0] for pattern in patterns)
+    return frozenset(pattern.program for pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)
