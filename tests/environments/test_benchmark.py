@@ -17,6 +17,7 @@ from rsso_dspy.optimize.calibration import Calibration
 from tests.toy_benchmark import BENCHMARK
 from tests.toy_package import installed
 
+
 def test_another_one_is_part_of_the_hash(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(installed(tmp_path))
     get_benchmark.cache_clear()

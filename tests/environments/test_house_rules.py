@@ -63,7 +63,12 @@ def test_variables_are_those_of_the_command_and_exported_ones(line, variables):
 
 
 def test_a_folder_holds_for_the_rest_of_the_line():
-    assert [command.folder for command in parse_line("a && cd x/y && b; cd .. && c; cd .. && d")] == ["", "x/y", "x", ""]
+    assert [command.folder for command in parse_line("a && cd x/y && b; cd .. && c; cd .. && d")] == [
+        "",
+        "x/y",
+        "x",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(

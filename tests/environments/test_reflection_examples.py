@@ -12,8 +12,15 @@ from rsso_dspy.environments.benchmark import BUILT_IN, get_benchmark
 from rsso_dspy.experience import read_named_experience
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.protocol import make_reflection_settings
-from scripts.write_reflection_examples import DATA, EXTRAS, Attempt, list_settings, play_actions, read_attempts, write_file
-
+from scripts.write_reflection_examples import (
+    DATA,
+    EXTRAS,
+    Attempt,
+    list_settings,
+    play_actions,
+    read_attempts,
+    write_file,
+)
 
 
 @pytest.fixture(params=BUILT_IN)
@@ -42,7 +49,9 @@ def test_a_benchmarks_examples_are_two_calls_of_the_reflector(benchmark):
 
 def test_a_benchmarks_examples_are_of_development_variants_of_two_task_types(benchmark):
     (experience,) = read_named_experience(load(benchmark), [get_method("reflexion")])
-    variants = [get_benchmark(benchmark).take_tasks(DATA.get(benchmark)).tasks.parse(key) for key in experience.variants]
+    variants = [
+        get_benchmark(benchmark).take_tasks(DATA.get(benchmark)).tasks.parse(key) for key in experience.variants
+    ]
 
     assert [variant.split for variant in variants] == ["dev", "dev"]
     assert len({variant.task for variant in variants}) == 2

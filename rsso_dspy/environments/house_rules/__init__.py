@@ -11,7 +11,6 @@ from rsso_dspy.environments.house_rules.environment import LESSONS, TEMPLATES, H
 from rsso_dspy.environments.house_rules.repositories import DEFAULT, get_repository
 from rsso_dspy.environments.house_rules.rules import Repository
 
-
 MOST_LINES = 2  # of a trial: the environment ends one whose request has a single step after the first
 
 

@@ -55,5 +55,3 @@ class HouseRules(TaughtEnvironment):
     def _list_goals(self) -> Sequence[Goal]:
         attempt = require_played(self.attempt)
         return [Goal("step", number < attempt.done, True) for number, _ in enumerate(attempt.request.steps)]
-
-

@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 
 from rsso_dspy.environments.house_rules.shell import Command, NotUnderstood, parse_line, resolve_path
 
@@ -146,13 +146,13 @@ class Pattern:
         return _list_lines(self.text)[-1]
 
 
-@lru_cache(maxsize=None)
+@cache
 def read_pattern(text: str) -> Pattern:
     """Return the pattern of a text, which is read when it is first compared."""
     return Pattern(text)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _list_lines(text: str) -> tuple[str, ...]:
     """Return the command lines that a pattern stands for, without its choices: those of the first choice first. Raises
     `PatternError` for too many."""

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import lru_cache
+from functools import cache
 from typing import Any, get_args
 
 from rsso_dspy.environments.house_rules.patterns import Pattern, fill_places, read_pattern
@@ -42,7 +42,7 @@ def get_repository(data: str) -> Repository:
     return read_rules_file(data)
 
 
-@lru_cache(maxsize=None)
+@cache
 def draw_repository(name: str) -> Repository:
     families = [family for family in _read_families() if family.get("for_development", False) == (name == DEVELOPMENT)]
     usual = _draw_usual_families(name, families)

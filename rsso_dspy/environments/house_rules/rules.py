@@ -1,7 +1,7 @@
 """A repository's rules and requests, and what a command line comes to under them.
 
-    attempt = Attempt(repository, request)
-    attempt.run("npm install lodash")       # Verdict(answer="npm is not in use here.", is_refused=True, done=0)
+attempt = Attempt(repository, request)
+attempt.run("npm install lodash")       # Verdict(answer="npm is not in use here.", is_refused=True, done=0)
 """
 
 from collections.abc import Mapping, Sequence

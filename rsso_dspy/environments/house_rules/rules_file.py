@@ -165,5 +165,3 @@ def _check_line(file: str, repository: Repository, rule: Rule, request: Request,
             f"{file}: {rule.name}: {line!r} earns {attempt.score} points at the request {request.text!r} and should "
             f"earn {score}: {why}"
         )
-
-
