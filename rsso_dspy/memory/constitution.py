@@ -322,7 +322,7 @@ class ConstitutionMemory(Memory):
 
     def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:  # noqa: ARG002
         if self.constitution.document:
-            return Recall(text=self.constitution.document)
+            return Recall(text=self.constitution.document, is_document=True)
         most, rules = self.settings.relevant, sorted(self.constitution.select_rules(*LASTING), key=self._get_priority)
         lines = [rule.lesson.line for rule in rules]
         if most is not None and len(lines) > most:
