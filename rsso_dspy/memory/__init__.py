@@ -20,7 +20,6 @@ class Recall:
     targets: tuple[str, ...] = ()  # subgoals that the actor may name, aligned with `ids`
     progress: str = ""  # what is done and left in the current task; shown by itself, not in the memory's region
     items: tuple[str, ...] = ()  # the contribution as a list
-    is_document: bool = False  # whether the text is shown as it is, also where a region holds a list
 
     def __post_init__(self) -> None:
         if self.items and not self.text:

@@ -12,6 +12,7 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.memory import Memory, Recall, Services
 from rsso_dspy.memory.texts import find_nearest
 from rsso_dspy.records import Category, Lesson, State, Step, Trajectory, Variant
+from rsso_dspy.regions import Document
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 LASTING: tuple[Category, ...] = ("abstract", "error")  # categories that outlive the episode
@@ -322,7 +323,7 @@ class ConstitutionMemory(Memory):
 
     def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:  # noqa: ARG002
         if self.constitution.document:
-            return Recall(text=self.constitution.document, is_document=True)
+            return Recall(items=(Document(self.constitution.document),))
         most, rules = self.settings.relevant, sorted(self.constitution.select_rules(*LASTING), key=self._get_priority)
         lines = [rule.lesson.line for rule in rules]
         if most is not None and len(lines) > most:

@@ -157,8 +157,7 @@ class TrialRun:
     def show_regions(self, plans: Recalls, recalled: Recalls) -> dict[str, Any]:
         regions: dict[str, Any] = {name: plans[name].value or recall.value for name, recall in recalled.items()}
         for name, said in regions.items():
-            shows_list = name in REGIONS and REGIONS[name].kind is not str and not recalled[name].is_document
-            if shows_list and isinstance(said, str):
+            if name in REGIONS and REGIONS[name].kind is not str and isinstance(said, str):
                 regions[name] = [said] if said else []
         regions[PROGRESS] = "\n".join(each.progress for each in recalled.values() if each.progress)
         self._note_change(PROGRESS, regions[PROGRESS])
