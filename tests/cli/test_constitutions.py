@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pandas
 import pytest
 from typer.testing import CliRunner
 
@@ -47,11 +48,12 @@ ARMS = ["react", "react+constitution+hand", "react+constitution+learned"]
 def _in_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("AGENTS.md").write_text(MARKDOWN)
-    write_rules(Path("rules.json"))
+    write_rules(Path("rules.json"), "GoToDoor::1")
 
 
 def write_rules(file: Path, *variants: str) -> None:
-    content = {"kind": "rsso-dspy constitution", "schema": 1, "rules": RULES, "provenance": {"variants": variants}}
+    rules = [{**rule, "source": variant} for rule in RULES for variant in variants]
+    content = {"kind": "rsso-dspy constitution", "schema": 1, "rules": rules, "provenance": {"variants": variants}}
     file.write_text(json.dumps(content))
 
 
@@ -119,11 +121,13 @@ def test_records_name_the_constitution_and_the_source_of_each_arm():
 def test_a_run_is_resumed_replayed_shown_reported_and_exported():
     play = (*BASE, *METHODS, *BOTH, "--trials", "1", "--set", "shared_answers=true", "--out", "run")
     call(*play)
-    assert "nothing is left to play" in call(*play)
+    assert "6 units finished, 0 to play" in call(*play)
     assert "equal: 6 of 6 records are equal" in call("run", "--replay", "run", "--out", "again")
     assert "1. Turn to the door." in call("show", "run", "Open::1234", "--arm", ARMS[1], "--prompts")
-    call("export", "run", "-o", "trials.csv")
-    assert all(f",{arm}," in Path("trials.csv").read_text() or arm in Path("trials.csv").read_text() for arm in ARMS)
+    call("export", "run", "-o", "trials.parquet")
+    assert sorted(set(pandas.read_parquet("trials.parquet")["arm"])) == ARMS
+    call("report", "run", "--html", "page.html")
+    assert all(arm in Path("page.html").read_text() for arm in ARMS)
     found = json.loads(call("report", "run", "--json"))
     doses = {dose["arm"]: dose for pair in found["comparisons"] for dose in pair["doses"]}
     assert doses[ARMS[1]]["items"] is None, "a document has no items"
@@ -131,14 +135,14 @@ def test_a_run_is_resumed_replayed_shown_reported_and_exported():
     assert doses[ARMS[1]]["tokens"] > 50 * doses[ARMS[2]]["tokens"] > 0
 
 
-def test_shards_rounds_and_a_training_play_each_named_file(tmp_path):
+def test_shards_rounds_and_a_training_play_each_named_file():
     for shard in ("1/2", "2/2"):
         call(*BASE, *METHODS, *BOTH, "--trials", 1, "--shard", shard, "--jobs", 2, "--out", "parts")
     assert len(list(Store(Path("parts"), read_only=True).units())) == 6
 
     rounds = [word for word in BASE if word not in ("--per-task", "1")]
-    call(*rounds, "--methods", "react+constitution", *METHODS[:0], *BOTH, "--trials", 1, "--rounds", 1, "--out", "once")
-    assert len(list(Store(Path("once"), read_only=True).units())) == 4
+    call(*rounds, *METHODS, *BOTH, "--trials", 1, "--rounds", 1, "--out", "once")
+    assert len(list(Store(Path("once"), read_only=True).units())) == 6
 
     transfer = ("--set", "protocol.setting=transfer", "--set", "protocol.train_per_task=1")
     call(*BASE, *METHODS, *BOTH, "--trials", 1, *transfer, "--out", "transfer")
@@ -212,17 +216,18 @@ def test_names_in_one_spelling_from_python_and_from_a_file():
     with pytest.raises(ConfigError, match="two files have this name"):
         load_config(Path("run.toml"))
 
-    result = rsso_dspy.run(
-        "react,react+constitution",
-        constitution={"hand": "AGENTS.md", "learned": "rules.json"},
-        benchmark="babyai",
-        tasks="GoToDoor",
-        per_task=1,
-        trials=1,
-        settings=["embedder.model=hash"],
-        out="run",
-        progress=False,
-    )
+    with pytest.warns(UserWarning, match="source unknown: AGENTS.md"):
+        result = rsso_dspy.run(
+            "react,react+constitution",
+            constitution={"hand": "AGENTS.md", "learned": "rules.json"},
+            benchmark="babyai",
+            tasks="GoToDoor",
+            per_task=1,
+            trials=1,
+            settings=["embedder.model=hash"],
+            out="run",
+            progress=False,
+        )
     assert list(result.scores) == ARMS
 
 
