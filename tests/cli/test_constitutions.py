@@ -15,6 +15,7 @@ from rsso_dspy.constitutions import parse_constitutions
 from rsso_dspy.errors import ConfigError, RssoError, RunMismatch, SplitError, UsageError
 from rsso_dspy.memory.constitution import ConstitutionMemory
 from rsso_dspy.memory.formats import read_constitution
+from rsso_dspy.runs import read_announcement
 from rsso_dspy.store.run_folder import Store
 
 LINES = "\n".join(f"Line {number}: go on until something is in the way." for number in range(1, 201))
@@ -41,6 +42,7 @@ RULES = [
 BASE = ("run", "--benchmark", "babyai", "--tasks", "GoToDoor,Open", "--per-task", "1", "--set", "embedder.model=hash")
 BOTH = ("--constitution", "hand=AGENTS.md", "--constitution", "learned=rules.json")
 METHODS = ("--methods", "react,react+constitution")
+NAMES, METHODS_READING = ("hand", "learned"), ("react", "reflexion")
 ARMS = ["react", "react+constitution+hand", "react+constitution+learned"]
 
 
@@ -149,6 +151,44 @@ def test_shards_rounds_and_a_training_play_each_named_file():
     records = list(Store(Path("transfer"), read_only=True).units())
     assert {(record.arm, len(record.trials)) for record in records} == {(arm, 1) for arm in ARMS}
     assert not list(Store(Path("transfer"), read_only=True).trainings()), "there is nothing to learn"
+
+
+def test_each_memory_is_compared_with_equal_retries_that_read_the_same_constitution():
+    methods = "react,reflexion,react+constitution,reflexion+constitution"
+    call(*BASE, "--methods", methods, *BOTH, "--trials", 1, "--out", "run")
+
+    found = json.loads(call("report", "run", "--json"))["comparisons"]
+    assert {(pair["second"], pair["first"], pair["asks"]) for pair in found} >= {
+        ("reflexion", "react", "memory over none"),
+        *((f"{method}+constitution+{name}", method, "constitution") for method in METHODS_READING for name in NAMES),
+        *((f"reflexion+constitution+{name}", f"react+constitution+{name}", "memory over none") for name in NAMES),
+    }
+
+
+def test_rounds_pair_a_memory_with_the_arm_that_reads_the_same_constitution():
+    whole = [word for word in BASE if word not in ("--per-task", "1")]
+    methods = "react,react+constitution,reflexion+constitution"
+    call(*whole, "--methods", methods, *BOTH, "--trials", 2, "--rounds", 1, "--out", "run")
+
+    announced = read_announcement(Store(Path("run"), read_only=True))
+    assert announced is not None
+    assert set(announced.pairs) == {
+        *(("react", f"react+constitution+{name}") for name in NAMES),
+        *((f"react+constitution+{name}", f"reflexion+constitution+{name}") for name in NAMES),
+    }
+
+
+def test_folders_are_pooled_where_an_arm_read_the_same_file():
+    for number, task in enumerate(("GoToDoor", "Open", "Pickup")):
+        if number == 2:
+            Path("AGENTS.md").write_text("Another text.\n")
+        call("run", "--benchmark", "babyai", "--tasks", task, "--per-task", 1, *METHODS, *BOTH, *BASE[-2:],
+             "--trials", 1, "--out", number)  # fmt: skip
+
+    arms = json.loads(call("report", "0", "1", "--json"))["arms"]
+    assert {(arm["arm"], arm["units"]) for arm in arms} == {(arm, 2) for arm in ARMS}
+    with pytest.raises(RunMismatch, match=r"react\+constitution\+hand in 2 is not the same arm"):
+        call("report", "0", "2")
 
 
 def test_a_changed_file_is_refused_on_resume():
