@@ -78,8 +78,8 @@ class InitialMemories:
         parts = [part for part in self.parts or (self,) if part._is_of(arm)]
         merged = merge_memories(parts)
         of_files = [one for part in self.parts for one in part.experience]
-        named = (one for one in self.experience if one not in of_files and one.serves(arm.method))
-        experience = (*merged.experience, *named)
+        serving = [one for one in self.experience if one.serves(arm.method)]
+        experience = tuple(one for one in serving if one in merged.experience or one not in of_files)
         variants = dict.fromkeys([*merged.variants, *list_learned_variants(experience)])
         return replace(merged, variants=tuple(variants), experience=experience)
 

@@ -115,6 +115,7 @@ def test_records_name_the_constitution_and_the_source_of_each_arm():
             "learned": [("constitution", "file", "rules.json", 2)],
         }
         assert sources == expected[record.constitution]
+        assert record.learnt_on == (("GoToDoor::1",) if record.constitution == "learned" else ())
         assert record.arm == "+".join(filter(None, [record.method, record.constitution]))
     assert store.read_identity()[0]["carried"].keys() == {"constitution+hand", "constitution+learned"}
     assert {"constitution+hand/AGENTS.md", "constitution+learned/rules.json"} < store.read_file()["given"].keys()
