@@ -16,6 +16,7 @@ from typing import Any
 from tqdm import tqdm
 
 from rsso_dspy.config import Config, load_config, validate_config
+from rsso_dspy.constitutions import parse_constitutions
 from rsso_dspy.errors import UsageError, require_extra
 from rsso_dspy.executor import EventStream, UnitFinished
 from rsso_dspy.optimize.program_file import load_programs
@@ -107,7 +108,7 @@ def run(
     protocol: str | None = None,
     seed: int | None = None,
     skills: Path | str | None = None,
-    constitution: Path | str | None = None,
+    constitution: Path | str | Sequence[str] | Mapping[str, Path | str] | None = None,
     rounds: int | None = None,
     margin: float | None = None,
     until_decided: bool = False,
@@ -124,10 +125,11 @@ def run(
     Call it again to resume. Give each experiment an `out` of its own: the results count every unit in the folder. The
     arguments are options of `rsso-dspy run`: `methods` (default: those of the compiled `programs`, or react-sso and
     rsso), `programs` (``["zero-shot", "compiled.json"]`` compares both), `tasks` and `variants` are lists or
-    comma-separated; `settings` are overrides such as `"memory.reflections.size=5"` of the configuration, which is
-    `rsso.toml` where there is one. A model set by `dspy.configure(lm=...)` answers in every role. Raises `UsageError`
-    for what cannot be played, `RunMismatch` if the folder holds another run, and `LimitReached` at `max_cost` (US
-    dollars) or `max_tokens`.
+    comma-separated; `constitution` is a file, or names with a file each, ``{"hand": "AGENTS.md"}``, of which every
+    method with a constitution has an arm each; `settings` are overrides such as `"memory.reflections.size=5"` of the
+    configuration, which is `rsso.toml` where there is one. A model set by `dspy.configure(lm=...)` answers in every
+    role. Raises `UsageError` for what cannot be played, `RunMismatch` if the folder holds another run, and
+    `LimitReached` at `max_cost` (US dollars) or `max_tokens`.
     """
     if config is not None and settings:
         raise UsageError("config and settings exclude each other; put the settings into the configuration")
@@ -143,7 +145,7 @@ def run(
         per_task=per_task,
         out=Path(out),
         skills=None if skills is None else Path(skills),
-        constitution=None if constitution is None else Path(constitution),
+        constitution=None if constitution is None else parse_constitutions(constitution),
         rounds=rounds,
         margin=margin,
         until_decided=until_decided,

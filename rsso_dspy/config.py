@@ -20,6 +20,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from rsso_dspy.bounds import MOST_COUNT, MOST_DOLLARS, MOST_PER_TASK, MOST_SECONDS, MOST_SEED, MOST_TRIALS, shorten_text
 from rsso_dspy.calls import read_replayed_backend
+from rsso_dspy.constitutions import Constitutions, parse_constitutions
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
 from rsso_dspy.files import explain_absence, read_bytes, read_toml
@@ -413,6 +414,17 @@ def _join_names(value: Any) -> Any:
 Names = Annotated[str, BeforeValidator(_join_names)]  # comma-separated names, or a list of them
 
 
+def _parse_constitutions(value: Any) -> Any:
+    """Parse a file, a list of ``NAME=FILE``, or a table; other values are left to the validation."""
+    texts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value]
+    if not all(isinstance(each, Path | str) for each in texts):
+        return value
+    try:
+        return parse_constitutions(value)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+
+
 class RunOptions(Section):
     methods: Names | None = None
     tasks: Names = "all"
@@ -420,7 +432,7 @@ class RunOptions(Section):
     per_task: int | None = Field(None, gt=0, le=MOST_PER_TASK)
     trials: Trials | None = None
     programs: Names = "zero-shot"
-    constitution: Path | None = None
+    constitution: Annotated[Constitutions | None, BeforeValidator(_parse_constitutions)] = None
     engine: Literal["threads", "ray"] = "threads"  # of this process, or a Ray cluster
 
 

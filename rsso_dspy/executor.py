@@ -299,7 +299,7 @@ class UnitRunner:
 
     def _load_initial_memories(self, plan: Plan, work: Job) -> InitialMemories:
         """Return the memories that a unit or training starts from: of files, of its training, of the unit before it."""
-        kept = self.carried.select_for(work.arm.method)
+        kept = self.carried.select_for(work.arm)
         if isinstance(work, Training):
             return kept
         if training := plan.get_training(work):
@@ -362,6 +362,7 @@ class UnitRunner:
             "arm": work.arm.name,
             "method": work.arm.method.name,
             "program": work.arm.program,
+            "constitution": work.arm.constitution,
             "backend": self.live.config.backend,
             "model": self.live.backend.models["actor"],
             "models": dict(self.live.backend.models),

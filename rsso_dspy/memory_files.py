@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.config import Config
+from rsso_dspy.constitutions import name_kind
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.experience import (
     CONSTITUTION,
@@ -22,10 +23,10 @@ from rsso_dspy.memory.constitution import LASTING, Constitution
 from rsso_dspy.memory.formats import LIBRARY_KIND, ConstitutionFile, SkillLibraryFile, read_constitution, read_library
 from rsso_dspy.memory.skills import parse_skill_snapshot
 from rsso_dspy.plan import Plan
-from rsso_dspy.programs.methods import MEMORIES, METHODS, Method, load_memory
+from rsso_dspy.programs.methods import MEMORIES, METHODS, load_memory
 from rsso_dspy.protocol import resolve_protocol
 from rsso_dspy.records import Source, SourceKind, UnitRecord
-from rsso_dspy.store.run_folder import Store
+from rsso_dspy.store.run_folder import Arm, Store
 from rsso_dspy.store.unit_log import JobRecord
 
 LIBRARY = make_marked_kind("skill library", f'"kind": "{LIBRARY_KIND}"'.encode())
@@ -61,18 +62,30 @@ class InitialMemories:
     variants: tuple[str, ...] = ()  # keys of the variants it was learned on
     parts: tuple["InitialMemories", ...] = ()  # one for each file, where there are several
     experience: tuple[Experience, ...] = ()  # what settings name beside the memories, for models to read
+    constitution: str = ""  # name of its constitution, where the run has several
 
     @property
     def digest(self) -> str:
         return " ".join(source.digest for source in self.sources if source.kind == "file")
 
-    def select_for(self, method: Method) -> "InitialMemories":
-        """What a unit of a method starts from, and all variants that its models read of."""
-        parts = [part for part in self.parts or (self,) if part.memories.keys() & set(method.memories)]
+    @property
+    def what(self) -> str:
+        """What its file is called among those that a run is bound to."""
+        return name_kind(self.constitution) if "constitution" in self.memories else next(iter(self.memories), "")
+
+    def select_for(self, arm: Arm) -> "InitialMemories":
+        """What a unit of an arm starts from, and all variants that its models read of."""
+        parts = [part for part in self.parts or (self,) if part._is_of(arm)]
         merged = merge_memories(parts)
-        experience = tuple(one for one in self.experience if one.serves(method))
+        of_files = [one for part in self.parts for one in part.experience]
+        serving = [one for one in self.experience if one.serves(arm.method)]
+        experience = tuple(one for one in serving if one in merged.experience or one not in of_files)
         variants = dict.fromkeys([*merged.variants, *list_learned_variants(experience)])
         return replace(merged, variants=tuple(variants), experience=experience)
+
+    def _is_of(self, arm: Arm) -> bool:
+        is_another = "constitution" in self.memories and self.constitution != arm.constitution
+        return not is_another and bool(self.memories.keys() & set(arm.method.memories))
 
 
 def merge_memories(loads: Sequence[InitialMemories]) -> InitialMemories:
@@ -89,17 +102,28 @@ def merge_memories(loads: Sequence[InitialMemories]) -> InitialMemories:
 NOTHING_CARRIED = InitialMemories()
 
 
-def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
-    """Load the constitution that units start from; `say` receives a note on test variants behind it."""
-    if not any("constitution" in unit.arm.method.memories for unit in plan.units):
+def load_initial_constitution(
+    file: Path, config: Config, plan: Plan, say: Callable[[str], None], name: str = ""
+) -> InitialMemories:
+    """Load the constitution that units start from, of the arms of its name where it has one; `say` receives a note on
+    test variants behind it. Raises `UsageError` if no arm reads it, and for a document that a method would write on."""
+    reading = dict.fromkeys(unit.arm.method for unit in plan.units if "constitution" in unit.arm.method.memories)
+    if not reading:
         raise UsageError(f"no method of this run reads {file}; name one as METHOD+constitution, or drop the file")
     book = read_constitution(file)
     kept = [category for category in LASTING if category in config.memory.constitution.categories]
-    if not book.constitution.select_rules(*kept):
+    if not book.constitution.document and not book.constitution.select_rules(*kept):
         raise UsageError(f"{file} holds no {' or '.join(kept)} rule, so reading it would have no effect; drop it")
+    writers = [method.name for method in reading if method.writing]
+    if book.constitution.document and writers:
+        raise UsageError(
+            f"{file} is read as a whole, and {', '.join(writers)} would go on writing rules: name methods that only "
+            "read, as METHOD+constitution, or a file of rules"
+        )
     experience = describe_constitution(file, book, CONSTITUTION)
     check_for_run(experience, config, plan.variants, say=say)
-    return _take_from_file(experience, "constitution", book.constitution.dump(), book.constitution.text)
+    kept_file = _take_from_file(experience, "constitution", book.constitution.dump(), book.constitution.text)
+    return replace(kept_file, constitution=name)
 
 
 def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:

@@ -142,9 +142,11 @@ def plan_held_out(
     say: Callable[[str], None] = lambda _: None,
     rounds: int | None = None,
     margin: float = MARGIN,
+    constitutions: Sequence[str] = (),
 ) -> Plan:
     """Plan a held-out run: each method with every program on the selected variants, under the configured protocol; in
-    rounds, if a number of these is given, which answer for gains of `margin` points."""
+    rounds, if a number of these is given, which answer for gains of `margin` points. A method with a constitution is
+    played with each of `constitutions`, given by their names; without names it has one arm."""
     if not methods:
         raise UsageError("no method is named, so nothing would be played; name at least one, such as rsso")
     protocol = resolve_protocol(config)
@@ -153,7 +155,8 @@ def plan_held_out(
     if reflections.is_passed_on:
         more = [("reflections",) if "reflections" in row.memories else () for row in rows]
         rows = [replace(row, passed_on=(*row.passed_on, *each)) for row, each in zip(rows, more, strict=True)]
-    arms = [Arm(row, program) for row in rows for program in programs]
+    arms = [arm for row in rows for program in programs for arm in _list_arms(row, program, constitutions)]
+    check_names(arms)
     check_writers((arm.method for arm in arms), config)
     if zero_shot := describe_zero_shot_reflector(rows, reflections, config):
         say(zero_shot)
@@ -182,6 +185,18 @@ def plan_held_out(
         once = (*steps,) * times, (*steps.values(),) * times
         trainings += [Training(arm, task, config.seed, *once) for arm in arms if arm.method.written]
     return replace(plan, trainings=tuple(trainings))
+
+
+def _list_arms(method: Method, program: str, constitutions: Sequence[str]) -> list[Arm]:
+    reads = "constitution" in method.memories
+    return [Arm(method, program, name) for name in constitutions if reads] or [Arm(method, program)]
+
+
+def check_names(arms: Sequence[Arm]) -> None:
+    """Raise `UsageError` if two arms have one name, and so one folder."""
+    names = Counter(arm.name for arm in arms)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise UsageError(f"two arms would be called {twice[0]}: rename the compiled file, or the constitution")
 
 
 def check_writers(methods: Iterable[Method], config: Config) -> None:

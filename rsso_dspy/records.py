@@ -337,6 +337,11 @@ def sum_usage(trials: Iterable[TrialResult]) -> dict[str, Usage]:
     return add_usage(*(trial.usage for trial in trials))
 
 
+def name_arm(method: str, constitution: str, program: str) -> str:
+    """Return the name of an arm, which names a folder too: its method, then the names that it has besides."""
+    return "+".join([method, *filter(None, [constitution]), *([] if program == ZERO_SHOT else [program])])
+
+
 SourceKind = Literal["file", "training", "stream"]  # an input file; a training; the previous unit of a stream
 
 
@@ -360,6 +365,7 @@ class TrialsRecord:
     arm: str
     method: str
     program: str  # name of the program: ``zero-shot`` or that of a compiled file
+    constitution: str = ""  # name of the constitution that the arm starts from, where the run has several
     backend: str
     model: str  # the acting model, ``provider/model``
     rule_based: bool  # whether the offline model answered in any role, so that scores say nothing about others

@@ -50,14 +50,22 @@ SYSTEM_REGIONS = tuple(REGIONS)[: list(REGIONS).index(HISTORY)]
 LONGEST_LISTED = 60  # maximum characters of an item that stands in one line with others
 
 
+class Document(str):
+    """An item that stands alone in its region, as it is: its lines, lists and headings are its own."""
+
+    __slots__ = ()
+
+
 def list_items(items: Sequence[str]) -> str:
-    """Return items one a line, each after a dash."""
+    """Return items one a line, each after a dash; a document as it is."""
+    if len(items) == 1 and isinstance(items[0], Document):
+        return items[0]
     return "\n".join("- " + item.replace("\n", "\n  ") for item in items)
 
 
 def join_items(items: Sequence[str]) -> str:
     """Return items as a prompt shows them: short ones in one line, separated by semicolons; others, and sentences, one
-    a line."""
+    a line; a document as it is."""
     short = all(len(item) <= LONGEST_LISTED and not {";", "\n"} & set(item) for item in items)
     sentences = len(items) > 1 and any(item.endswith((".", "!", "?")) for item in items)
     return "; ".join(items) if short and not sentences else list_items(items)

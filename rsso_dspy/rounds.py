@@ -88,10 +88,13 @@ def _draw_rounds(units: Sequence[Unit], rounds: int) -> tuple[tuple[str, ...], .
 
 def _pair_with_retries(arms: Sequence[Arm], protocol: str) -> tuple[tuple[str, str], ...]:
     """Return each arm with a memory behind the arm of the same program that differs in it alone."""
-    names = {(arm.method.name, arm.program): arm.name for arm in arms}
+    names = {(arm.method.name, arm.program, arm.constitution): arm.name for arm in arms}
     pairs = []
-    for (method, program), name in names.items():
-        controls = (names.get((control, program)) for control in _list_controls(method, protocol))
+    for (method, program, constitution), name in names.items():
+        controls = [
+            names.get((control, program, constitution)) or names.get((control, program, ""))
+            for control in _list_controls(method, protocol)
+        ]
         if control := next((control for control in controls if control not in (None, name)), None):
             pairs.append((control, name))
     return tuple(pairs)

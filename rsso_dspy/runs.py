@@ -156,7 +156,8 @@ def plan_run(
     plan = _plan_units(config, spec, say)
     agents = make_agents(plan, programs, say)
     loads = [load_initial_skills(spec.skills, config, plan, say)] if spec.skills else []
-    loads += [load_initial_constitution(spec.constitution, config, plan, say)] if spec.constitution else []
+    for name, file in spec.constitutions.items():
+        loads.append(load_initial_constitution(file, config, plan, say, name))
     kept = merge_memories(loads)
     named = read_named_experience(config, [arm.method for arm in agents])
     hands_on = bool(plan.trainings or plan.streams)
@@ -165,7 +166,7 @@ def plan_run(
     kept = replace(kept, experience=(*kept.experience, *named))
     unknown_sources = list_unknown_sources(kept.experience)
     plan = select_shard(replace(plan, carried=kept.states), spec.shard)
-    digests = {name: load.digest for load in loads for name in load.memories}
+    digests = {load.what: load.digest for load in loads}
     if config.memory.constitution.examples:
         text = format_examples(Path(config.memory.constitution.examples))
         digests["constitution examples"] = hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -203,7 +204,16 @@ def _plan_units(config: Config, spec: RunSpec, say: Callable[[str], None]) -> Pl
         if spec.until_decided or spec.margin is not None:
             option = "--until-decided" if spec.until_decided else "--margin"
             raise UsageError(f"{option} is of a run in rounds: add --rounds N, or leave it out")
-        return plan_held_out(config, spec.methods, spec.tasks, spec.variants, spec.per_task, spec.programs, say)
+        return plan_held_out(
+            config,
+            spec.methods,
+            spec.tasks,
+            spec.variants,
+            spec.per_task,
+            spec.programs,
+            say,
+            constitutions=list(filter(None, spec.constitutions)),
+        )
     if spec.rounds < 1:
         raise UsageError(f"--rounds {spec.rounds}: a run has 1 round or more")
     if spec.per_task is not None:
@@ -212,7 +222,16 @@ def _plan_units(config: Config, spec: RunSpec, say: Callable[[str], None]) -> Pl
         raise UsageError("a round is judged whole, and a shard has a part of it: leave --shard out, or --rounds")
     margin = MARGIN if spec.margin is None else spec.margin
     return plan_held_out(
-        config, spec.methods, spec.tasks, spec.variants, spec.rounds, spec.programs, say, spec.rounds, margin
+        config,
+        spec.methods,
+        spec.tasks,
+        spec.variants,
+        spec.rounds,
+        spec.programs,
+        say,
+        spec.rounds,
+        margin,
+        list(filter(None, spec.constitutions)),
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
 GROUND = {
     "records", "errors", "failures", "files", "redact", "replies", "bounds", "version", "log_lines", "calls", "playing",
-    "loops", "usage_forms", "power", "sign_flips",
+    "loops", "usage_forms", "power", "sign_flips", "constitutions",
 }  # fmt: skip
 RUNS = GROUND | {
     "config", "embed", "environments", "executor", "experience", "lm", "memory", "memory_files", "plan", "programs",
@@ -25,6 +25,7 @@ ALLOWED = {
     "errors": set(),
     "loops": {"records"},
     "bounds": {"errors"},
+    "constitutions": {"bounds", "errors"},
     "power": set(),
     "sign_flips": set(),
     "version": set(),

@@ -372,6 +372,9 @@ def _print_role(role: RoleDifference) -> None:
 
 
 def print_constitution(book: ConstitutionFile) -> None:
+    if book.constitution.document:
+        echo(book.constitution.document)
+        return
     for category in ("abstract", "error"):
         held = [rule for rule in book.constitution.rules if rule.lesson.category == category]
         echo(f"{category.capitalize()} rules: {len(held)}", bold=True)
@@ -419,12 +422,15 @@ def _find_advisors(pool: PooledRuns) -> Iterator[tuple[str, str]]:
     """Yield the arms of folders that were given a constitution, and who wrote it."""
     for store in pool.stores:
         for path, text in read_given(store).items():
-            if path.startswith("constitution/"):
+            kind, _, name = Path(path).parts[0].partition("+")
+            if kind == "constitution":
                 with suppress(ValueError, TypeError, AttributeError):
                     about = json.loads(text).get("provenance", {})
                     models = {} if about.get("writer") == "omnireflect-symbolic" else about.get("models", {})
                     advisor = str(models.get("advisor", "patterns" if "models" in about else "by hand"))
-                    yield from ((pool.label_arm(store, arm), advisor) for arm in store.read_identity()[1])
+                    for arm in store.read_identity()[1]:
+                        if not name or name in arm.split("+"):
+                            yield pool.label_arm(store, arm), advisor
 
 
 def print_report(store: Store, price_of: PriceOf) -> None:

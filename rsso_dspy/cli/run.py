@@ -53,7 +53,12 @@ def run_methods(
     ] = None,
     skills: Annotated[Path | None, typer.Option(help="Skill library that every unit starts from.")] = None,
     constitution: Annotated[
-        Path | None, typer.Option(help="Rules that methods named METHOD+constitution, or else all, start from.")
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]FILE",
+            help="Rules or Markdown that methods named METHOD+constitution, or else all, start from; repeat NAME=FILE "
+            "for an arm with each.",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run (default: runs/run); repeat to resume.")] = None,
     jobs: options.Jobs = 1,
@@ -81,13 +86,15 @@ def run_methods(
     """
     from rsso_dspy.cli.play import plan_and_play, replay_run
     from rsso_dspy.config import Config, load_config
+    from rsso_dspy.constitutions import parse_constitutions
     from rsso_dspy.environments.benchmark import get_benchmark
     from rsso_dspy.optimize.program_file import load_programs
     from rsso_dspy.programs.methods import READING, get_method
     from rsso_dspy.store.commands import RunSpec, Shard
 
     typed: dict[str, Any] = {"methods": methods, "tasks": task_names, "variants": variants, "per_task": per_task}
-    typed |= {"trials": trials, "programs": programs, "constitution": constitution}
+    typed |= {"trials": trials, "programs": programs}
+    typed["constitution"] = parse_constitutions(constitution) if constitution else None
     of_model = options.name_model(start.model, start.base_url, start.backend)  # a key of it alone would be no backend
     file = load_config(start.config, [*of_model, *(start.set_ or ())], whole=False)
     more: dict[str, Any] = {}

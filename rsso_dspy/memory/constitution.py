@@ -12,6 +12,7 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.memory import Memory, Recall, Services
 from rsso_dspy.memory.texts import find_nearest
 from rsso_dspy.records import Category, Lesson, State, Step, Trajectory, Variant
+from rsso_dspy.regions import Document
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 LASTING: tuple[Category, ...] = ("abstract", "error")  # categories that outlive the episode
@@ -49,6 +50,7 @@ Calls = Literal["joint", "separate"]  # one call for all categories, or one for 
 class Constitution:
     rules: tuple[Rule, ...] = ()
     numbered: int = 0  # last number given to a rule
+    document: str = ""  # text that is read as it is, in place of rules
     edits: tuple[Edit, ...] = field(default=(), compare=False)  # what was done to it since it was loaded
 
     def select_rules(self, *categories: Category) -> tuple[Rule, ...]:
@@ -56,12 +58,19 @@ class Constitution:
 
     @property
     def text(self) -> str:
-        """The lasting rules as prompt text; empty if there are none."""
+        """The document or the lasting rules as prompt text; empty if there are none."""
+        if self.document:
+            return self.document
         parts = []
         for category in LASTING:
             if rules := self.select_rules(category):
                 parts.append("\n".join([HEADINGS[category], *(f"- {rule.lesson.line}" for rule in rules)]))
         return "\n\n".join(parts)
+
+    @property
+    def entries(self) -> Sequence[Any]:
+        """The rules; of a document the whole, once."""
+        return (self.document,) if self.document else self.rules
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -86,7 +95,7 @@ class Constitution:
             return replace(self, rules=rules, edits=(*self.edits, "again"))
         number = self.numbered + 1
         rule = Rule(f"{lesson.category[0].upper()}{number}", lesson, task, source)
-        return Constitution((*self.rules, rule), number, (*self.edits, "written"))
+        return Constitution((*self.rules, rule), number, edits=(*self.edits, "written"))
 
     def keep_categories(self, categories: Sequence[Category]) -> "Constitution":
         return replace(self, rules=self.select_rules(*categories))
@@ -116,11 +125,13 @@ class Constitution:
                 edits.append("merged" if sources else "written")
         edits += ["dropped" for rule in before if homes[rule.id] is None]
         kept = (rule for rule in self.rules if rule.lesson.category not in told)
-        return Constitution((*rules, *kept), number, tuple(edits))
+        return Constitution((*rules, *kept), number, edits=tuple(edits))
 
     def dump(self) -> dict[str, Any]:
         rules = [{**asdict(rule), **asdict(rule.lesson), "lesson": ""} for rule in self.rules]
-        return {"rules": [{k: v for k, v in row.items() if v} for row in rules], "numbered": self.numbered}
+        document = {"document": self.document} if self.document else {}
+        rows = [{k: v for k, v in row.items() if v} for row in rules]
+        return {"rules": rows, "numbered": self.numbered, **document}
 
     @classmethod
     def load(cls, data: dict[str, Any]) -> "Constitution":
@@ -128,7 +139,7 @@ class Constitution:
         for row in data["rules"]:
             lesson = Lesson(row["category"], row["text"], row.get("solution", ""))
             rules.append(Rule(row["id"], lesson, row.get("task", ""), row.get("source", ""), row["count"]))
-        return cls(tuple(rules), data["numbered"])
+        return cls(tuple(rules), data["numbered"], data.get("document", ""))
 
 
 def _normalize_lesson(lesson: Lesson) -> str:
@@ -311,6 +322,8 @@ class ConstitutionMemory(Memory):
             self._add_lessons(self.services.environment.rules_of_thumb, "", "written by hand")
 
     def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:  # noqa: ARG002
+        if self.constitution.document:
+            return Recall(items=(Document(self.constitution.document),))
         most, rules = self.settings.relevant, sorted(self.constitution.select_rules(*LASTING), key=self._get_priority)
         lines = [rule.lesson.line for rule in rules]
         if most is not None and len(lines) > most:
@@ -337,7 +350,7 @@ class ConstitutionMemory(Memory):
             if new and self._tasks % self.settings.s_freq == 0:
                 self._summarize(trajectory.variant.key)
         self._kept = self.constitution
-        return {**self._counts, "held": len(self._kept.rules)}
+        return {**self._counts, "held": len(self._kept.entries)}
 
     def snapshot(self) -> dict[str, Any]:
         return {**self._kept.dump(), "tasks": self._tasks, "met": self._met}
@@ -347,8 +360,8 @@ class ConstitutionMemory(Memory):
         self._tasks, self._met = data.get("tasks", 0), data.get("met", "")
 
     @classmethod
-    def entries(cls, snapshot: dict[str, Any]) -> Sequence[Rule]:
-        return Constitution.load(snapshot).rules
+    def entries(cls, snapshot: dict[str, Any]) -> Sequence[Any]:
+        return Constitution.load(snapshot).entries
 
     def _is_write_due(self, steps: int) -> bool:
         due = self._by_patterns or steps % self.settings.r_freq == 0

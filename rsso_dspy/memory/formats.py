@@ -6,6 +6,8 @@
     rules            of a constitution, in order
     examples         of a constitution: examples of play with rules drawn by patterns, for neuro-symbolic writers
 
+A constitution may also be a text of any kind, such as Markdown, which is read as a whole and has no rules.
+
 Plain JSON: a foreign file can only put words into prompts. A rule that a person writes needs only category and text, an
 error rule also a solution; a text may begin with the rule's priority, as in `Priority 1: `.
 """
@@ -21,11 +23,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
-from rsso_dspy.files import explain_absence, read_json
+from rsso_dspy.files import explain_absence, read_json, read_text
 from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.skill_windows import SkillSettings
 from rsso_dspy.memory.skills import SkillMemoryState, parse_skill_snapshot
-from rsso_dspy.memory.texts import clean_text
+from rsso_dspy.memory.texts import clean_document, clean_text
 
 LIBRARY_KIND, CONSTITUTION_KIND = "rsso-dspy skill library", "rsso-dspy constitution"
 SCHEMA = 1  # schema version of both files; others are refused
@@ -151,8 +153,33 @@ class ConstitutionFile:
         return _to_json(CONSTITUTION_KIND, **rules, provenance=provenance, examples=list(self.examples))
 
 
+MARKDOWN = (".md", ".markdown")  # endings of files that are never read as JSON
+
+
+def _read_document(path: Path) -> str | None:
+    """Return the text of a file that is to be read as a whole; None for JSON, and for a file that cannot be read as
+    text. Raises `UsageError` for an empty one."""
+    if path.suffix.lower() == ".json":
+        return None
+    try:
+        text = read_text(path)
+    except OSError:
+        return None
+    except DamagedFile as error:
+        raise UsageError(f"cannot read the constitution {path}: {error.why}") from None
+    if path.suffix.lower() not in MARKDOWN and text.lstrip().startswith(("{", "[")):
+        return None
+    document = clean_document(text)
+    if not document.strip():
+        raise UsageError(f"{path} is empty, so reading it would have no effect; write into it, or drop it")
+    return document
+
+
 def read_constitution(path: Path) -> ConstitutionFile:
-    """Read a file. Raises `UsageError` that names the file, the fault and its place."""
+    """Read a file: rules, or a document as it is, such as Markdown. Raises `UsageError` that names the file, the fault
+    and its place."""
+    if (document := _read_document(path)) is not None:
+        return ConstitutionFile(Constitution(document=document))
     data = _read_kind(path, CONSTITUTION_KIND, "`rsso-dspy constitution build -o FILE`")
     try:
         book = _Book.model_validate(data)

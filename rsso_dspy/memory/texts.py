@@ -1,6 +1,7 @@
 """Texts of memories: cleaned where a model wrote them, and compared by their vectors."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,6 +18,13 @@ def clean_text(text: object) -> str:
     line = " ".join(str(text or "").encode("utf-8", "replace").decode().split())
     line = _MARKERS.sub("", "".join(letter for letter in line if letter.isprintable()))[:LONGEST_TEXT].strip()
     return "" if line.strip(".").lower() in _NO_TEXT else line
+
+
+def clean_document(text: str) -> str:
+    """A text of many lines as it is, without control characters and field separators, which cannot be sent."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    sent = "".join(letter for letter in lines if letter in "\n\t" or unicodedata.category(letter) not in ("Cc", "Cs"))
+    return _MARKERS.sub("", sent).strip("\n")
 
 
 Embed = Callable[[Sequence[str]], NDArray[np.floating]]  # n texts to (n, d) L2-normalized rows

@@ -10,7 +10,7 @@ from statistics import fmean
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.power import MARGIN
 from rsso_dspy.programs.methods import FLAT_OF, find_retry_control, plays_conversation
-from rsso_dspy.records import ZERO_SHOT, UnitRecord
+from rsso_dspy.records import ZERO_SHOT, UnitRecord, name_arm
 from rsso_dspy.report import metrics, statistics
 from rsso_dspy.report.doses import Dose, is_untested, measure_doses
 from rsso_dspy.report.intervals import (
@@ -420,8 +420,7 @@ def _group_arms_by_folder(arms: Mapping[str, Sequence[UnitRecord]]) -> list[dict
     """Group the arms of several folders, each of which calls all of its arms by what its settings are besides."""
     folders: dict[str, dict[str, Sequence[UnitRecord]]] = {}
     for name, units in arms.items():
-        method, program = units[0].method, units[0].program
-        own_name = method if program == ZERO_SHOT else f"{method}+{program}"
+        own_name = name_arm(units[0].method, units[0].constitution, units[0].program)
         folders.setdefault(name.removeprefix(own_name), {})[name] = units
     return list(folders.values())
 
@@ -431,11 +430,12 @@ def _select_designed_contrasts(arms: Mapping[str, Sequence[UnitRecord]]) -> dict
     by_program = _group_arms_by_program(arms)
     named = {played: name for played, (name,) in by_program.items()}
     asked: dict[tuple[str, str], str] = {}
-    for (method, program), name in named.items():
-        together = {played for played, its in named if its == program}
-        for asks, (control, of) in _list_baselines(method, program, together):
-            same_program = {played: arms[arm] for (played, its), arm in named.items() if its == of}
-            other = named.get((_find_arm_alike(same_program, control), of), name)
+    for (method, program, constitution), name in named.items():
+        alike = {played for played, *its in named if its == [program, constitution]}
+        for asks, (control, of) in _list_baselines(method, program, alike):
+            read = constitution if "+" in control or control == method else ""
+            same_program = {played: arms[arm] for (played, *its), arm in named.items() if its == [of, read]}
+            other = named.get((_find_arm_alike(same_program, control), of, read), name)
             if other != name and (name, other) not in asked:
                 asked.setdefault((other, name), asks)
     told = set(chain.from_iterable(asked))
@@ -448,16 +448,21 @@ def compute_factorials(
 ) -> dict[str, Factorial2x2]:
     """Return the 2x2 of every program that has one; empty if several folders have the same arms."""
     programs: dict[str, dict[str, Sequence[UnitRecord]]] = {}
-    for (method, program), (name, *others) in _group_arms_by_program(arms).items():
+    for (method, program, constitution), (name, *others) in _group_arms_by_program(arms).items():
         if others:
             return {}
+        if constitution:  # the four arms have none
+            continue
         programs.setdefault(program, {})[method] = arms[name]
     found = {program: compute_factorial(corners, over, missing) for program, corners in programs.items()}
     return {program: square for program, square in found.items() if square}
 
 
-def _group_arms_by_program(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tuple[str, str], list[str]]:
-    return group_values(((units[0].method, units[0].program), name) for name, units in arms.items())
+def _group_arms_by_program(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tuple[str, str, str], list[str]]:
+    """Return the arms by their method, their program and the name of their constitution."""
+    return group_values(
+        ((units[0].method, units[0].program, units[0].constitution), name) for name, units in arms.items()
+    )
 
 
 def _list_baselines(method: str, program: str, together: Collection[str]) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -41,7 +41,7 @@ class Dose:
     trials: int  # trials in which one stood there
     possible_trials: int  # those in which one could: the later ones, or all if it stood in first ones
     are_later: bool  # whether these are the trials after the first of their unit
-    items: float | None  # items in a prompt that had any, averaged over these trials
+    items: float | None  # items in a prompt that had any, averaged over these trials; None for a document
     tokens: float | None  # likewise, estimated from the text's length
 
 
@@ -162,6 +162,7 @@ def _measure_dose(region: str, memory: str, records: Sequence[UnitRecord], trial
     are_later = trials > 1 and not in_first
     possible = [shown for unit in texts for shown in unit[are_later:]]
     having = [shown for shown in possible if shown]
+    is_document = any("document" in record.memories.get(memory, {}) for record in records)
     return Dose(
         arm=records[0].arm,
         memory=memory,
@@ -170,7 +171,7 @@ def _measure_dose(region: str, memory: str, records: Sequence[UnitRecord], trial
         trials=len(having),
         possible_trials=len(possible),
         are_later=are_later,
-        items=_average_per_step(having, [[text.items for text in shown] for shown in having]),
+        items=None if is_document else _average_per_step(having, [[text.items for text in shown] for shown in having]),
         tokens=_average_per_step(having, [[estimate_tokens(text.text) for text in shown] for shown in having]),
     )
 

@@ -282,7 +282,8 @@ def _get_progress(trajectory: Trajectory) -> float:
 
 
 def _count_rules(records: Sequence[UnitRecord]) -> dict[str, float] | None:
-    held = [record for record in records if "constitution" in record.memories]
+    held = [record for record in records if "rules" in record.memories.get("constitution", {})]
+    held = [record for record in held if "document" not in record.memories["constitution"]]
     if not held:
         return None
     last: dict[tuple[str, int], UnitRecord] = {}

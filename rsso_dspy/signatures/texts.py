@@ -23,7 +23,9 @@ def show(value: Any) -> str:
     """Return a value as text: an object in one line, a label ahead of each of its fields."""
     if value in (None, [], (), {}):
         return ""
-    if isinstance(value, str | int | float):
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float):
         return str(value)
     if isinstance(value, BaseModel | Mapping):
         return _show_object(value)

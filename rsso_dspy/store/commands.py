@@ -2,7 +2,7 @@
 
 commands    the arguments of each command once; files are named as in `given`
 given       path to text: config.toml, the configuration of the last command, without passwords in addresses, and
-            {programs,skills,constitution,examples}/FILE
+            {programs,skills,constitution,constitution+NAME,examples}/FILE
 """
 
 import tomllib
@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.bounds import MOST_DIGITS, MOST_SHARDS, shorten_text
 from rsso_dspy.config import Config, PriceConfig
+from rsso_dspy.constitutions import name_kind
 from rsso_dspy.errors import UsageError
 from rsso_dspy.files import atomic_write_text, read_text
 from rsso_dspy.records import ZERO_SHOT
@@ -66,20 +67,29 @@ class RunSpec:
     margin: float | None = None  # points from which a gain matters in rounds; None means the usual
     until_decided: bool = False  # whether the run stops after the round that decides
     skills: Path | None = None  # skill library that every unit starts from
-    constitution: Path | None = None  # constitution that every unit of a method with a constitution starts from
+    # The constitution that units of a method with a constitution start from, or several by name, each of its own arm.
+    constitution: Path | dict[str, Path] | None = None
     shard: Shard | None = None  # the shard to play; None means the whole run
+
+    @property
+    def constitutions(self) -> dict[str, Path]:
+        """Name to file, with an empty name for a constitution without one."""
+        if isinstance(self.constitution, dict):
+            return self.constitution
+        return {} if self.constitution is None else {"": self.constitution}
 
     def locate_files(self, folder: Path, out: Path) -> "RunSpec":
         return self.name_files(lambda _, path: folder / path, out)
 
     def name_files(self, name: Callable[[str, Path], Path], out: Path) -> "RunSpec":
         """Return the same with other names of its input files, given by their kind and name."""
+        constitutions = {of: name(name_kind(of), path) for of, path in self.constitutions.items()}
         return replace(
             self,
             out=out,
             compiled=tuple(name("programs", path) for path in self.compiled),
             skills=name("skills", self.skills) if self.skills else None,
-            constitution=name("constitution", self.constitution) if self.constitution else None,
+            constitution=constitutions.get("", constitutions or None),
         )
 
 

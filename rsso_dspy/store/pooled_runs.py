@@ -117,7 +117,12 @@ def _select_carried(identity: Mapping[str, Any], arm: str) -> dict[str, str]:
     base, *added = arm.split("+")
     read = METHODS[base].memories if base in METHODS else ("skills", "constitution")
     read = (*read, *(["constitution"] if set(added) & set(ADDITIONS) else []))
-    return {name: digest for name, digest in identity.get("carried", {}).items() if name.split()[0] in read}
+    carried = {}
+    for what, digest in identity.get("carried", {}).items():
+        kind, _, name = what.split()[0].partition("+")
+        if kind in read and (not name or name in added):
+            carried[what] = digest
+    return carried
 
 
 def _name_files(identities: Mapping[Store, tuple[Mapping[str, Any], Any]]) -> dict[str, str]:

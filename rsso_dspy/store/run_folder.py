@@ -31,7 +31,16 @@ from rsso_dspy.files import (
 )
 from rsso_dspy.log_lines import describe_flaw, find_logs
 from rsso_dspy.programs.methods import Method
-from rsso_dspy.records import SCHEMA_VERSION, ZERO_SHOT, RoleUsage, TrainingRecord, UnitRecord, Usage, Variant
+from rsso_dspy.records import (
+    SCHEMA_VERSION,
+    ZERO_SHOT,
+    RoleUsage,
+    TrainingRecord,
+    UnitRecord,
+    Usage,
+    Variant,
+    name_arm,
+)
 from rsso_dspy.store.set_aside import SetAsideLog, find_set_aside_logs, read_set_aside_log
 from rsso_dspy.store.unit_log import JobRecord, UnitLog
 
@@ -40,10 +49,11 @@ from rsso_dspy.store.unit_log import JobRecord, UnitLog
 class Arm:
     method: Method
     program: str = ZERO_SHOT
+    constitution: str = ""  # name of the constitution that it starts from; empty if that has no name, or without one
 
     @property
     def name(self) -> str:
-        return self.method.name if self.program == ZERO_SHOT else f"{self.method.name}+{self.program}"
+        return name_arm(self.method.name, self.constitution, self.program)
 
 
 @dataclass(frozen=True, slots=True)
