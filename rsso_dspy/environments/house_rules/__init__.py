@@ -1,8 +1,8 @@
 """House rules: requests in a repository that has its own way of doing things. What an agent lacks there is no skill but
 a fact, such as a port or a package manager, so a memory that holds the fact is all that it needs. Nothing is executed.
 
-`environment.data` names the repository: ``one`` (the default), ``two``, ``three``, ``dev``, or a file of one's own rules
-(`rules_file.py`).
+`environment.data` names the repository: ``one`` (the default), ``two``, ``three``, ``dev``, or a file of one's own
+rules (`rules_file.py`).
 """
 
 from rsso_dspy.environments.benchmark import Benchmark, Budget, UserData

@@ -1,6 +1,6 @@
-"""A repository with rules of its house as an `Environment`: a request, and one command line for each step of it. Nothing
-is executed: `rules.py` says what a command line comes to. A trial ends with the first refusal, or when as many lines were
-given as the request has steps."""
+"""A repository with rules of its house as an `Environment`: a request, and one command line for each step of it.
+Nothing is executed: `rules.py` says what a command line comes to. A trial ends with the first refusal, or when as many
+lines were given as the request has steps."""
 
 from collections.abc import Sequence
 

@@ -10,9 +10,9 @@ A pattern is a command line with five additions:
     *         any characters inside a word
     -p=6543   an option with its value: also ``-p 6543``, ``-p6543``
 
-Options may stand anywhere among the words. What stands before a pattern is compared as well: variables, ``cd DIR &&`` and
-``< FILE``. Words with a slash are paths, which are compared from the root of the repository. A pattern that ends with
-``...`` means every command that begins like it and has its options, in whatever folder, unless it names one.
+Options may stand anywhere among the words. Variables, ``cd DIR &&`` and ``< FILE`` are compared as well. Words with a
+slash are paths, which are compared from the root of the repository. A pattern that ends with ``...`` means every command
+that begins like it and has its options, in whatever folder, unless it names one.
 """
 
 import re
@@ -48,11 +48,12 @@ class Form:
         if not self._matches_surroundings(command):
             return False
 
-        rest: list[str] | None = [*command.words]
+        rest = [*command.words]
         for option in self.options:
-            rest = _take_option(rest, option)
-            if rest is None:
+            without = _take_option(rest, option)
+            if without is None:
                 return False
+            rest = without
 
         if not self.is_open:
             return self._match_operands(rest, command.folder)
@@ -87,10 +88,8 @@ def _match_word(word: str, wanted: str, folder: str) -> bool:
     return "/" in wanted and fnmatchcase(resolve_path(folder, word), wanted)
 
 
-def _take_option(words: Sequence[str] | None, option: str) -> list[str] | None:
+def _take_option(words: Sequence[str], option: str) -> list[str] | None:
     """Return words without an option, and its value, if it has one; None if it is not among them."""
-    if words is None:
-        return None
     name, has_value, value = option.partition("=")
     is_short = re.fullmatch(r"-[A-Za-z]", name) is not None
 

@@ -3,9 +3,9 @@ user's (`rules_file.py`).
 
     get_repository("one").rules["psql-port"].text       # "Our Postgres listens on port 6543; tell psql so."
 
-``one``, ``two`` and ``three`` have the same task types and requests, and other rules: of each family they draw different
-values. A quarter of their rules keep the usual value. ``dev`` has families of its own: prompts and examples are tried
-there. Draws are by SHA-256, so that they are the same everywhere.
+``one``, ``two`` and ``three`` have the same task types and requests, and other rules: of each family they draw
+different values. A quarter of their rules keep the usual value. ``dev`` has families of its own: prompts and examples
+are tried there. Draws are by SHA-256, so that they are the same everywhere.
 """
 
 import hashlib

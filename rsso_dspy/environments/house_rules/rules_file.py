@@ -91,7 +91,7 @@ def check_patterns(texts: list[str]) -> list[str]:
 
 
 def read_rules_file(file: str) -> Repository:
-    """Return the repository of a file, as it is now. Raises `UsageError` that names the file, the place and the fault."""
+    """Return the repository of a file, as it is now. Raises `UsageError` with the file, the place and the fault."""
     path = Path(file).expanduser()
     try:
         content = path.read_bytes()

@@ -4,7 +4,8 @@
     # [Command(words=("terraform", "plan"), variables={"TF_LOG": "info"}, folder="infra", stdin="answers.txt")]
 
 A small part of the shell is understood: words with quotes, ``NAME=value`` before a command, ``cd DIR``, ``export``,
-``&&``, ``;`` and ``<``. Everything else, such as a pipe, a substitution or a shell in the shell, raises `NotUnderstood`.
+``sudo``, ``&&``, ``;`` and ``<``. Everything else, such as a pipe, a substitution or a shell in the shell, raises
+`NotUnderstood`.
 """
 
 import posixpath
@@ -150,7 +151,7 @@ def _take_stdin(words: Sequence[str]) -> tuple[str, list[str]]:
 
 def _take_variables(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Return the variables that are set before a command, and its words."""
-    variables = {}
+    variables: dict[str, str] = {}
     for place, word in enumerate(words):
         match = ASSIGNMENT.fullmatch(word)
         if match is None:

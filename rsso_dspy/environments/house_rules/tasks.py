@@ -11,7 +11,7 @@ from rsso_dspy.records import Variant
 
 @lru_cache(maxsize=64)
 def make_table(repository: Repository) -> TaskTable:
-    """Return the task table of a repository: training requests first, then those of development and the held-out ones."""
+    """Return the task table of a repository: training requests first, then those of development, then the held-out."""
     rows = {}
     for name, rule in repository.rules.items():
         row = {}
