@@ -1,7 +1,7 @@
 """The rules of the repositories of `house-rules` as memory files: examples/house_rules/NAME.md.
 
-    python scripts/write_house_rules.py             # writes them
-    python scripts/write_house_rules.py --check     # compares with what is shipped; exits with 1 where they differ
+python scripts/write_house_rules.py             # writes them
+python scripts/write_house_rules.py --check     # compares with what is shipped; exits with 1 where they differ
 """
 
 import argparse

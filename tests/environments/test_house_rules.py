@@ -9,6 +9,7 @@ import rsso_dspy
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.house_rules.environment import HouseRules
+from rsso_dspy.environments.house_rules.markdown import format_rules
 from rsso_dspy.environments.house_rules.patterns import PatternError, read_pattern
 from rsso_dspy.environments.house_rules.repositories import (
     DEVELOPMENT,
@@ -21,6 +22,7 @@ from rsso_dspy.environments.house_rules.repositories import (
 from rsso_dspy.environments.house_rules.rules import ALL_DONE, DONE_SO_FAR, NOT_ASKED, TOO_MUCH, Attempt
 from rsso_dspy.environments.house_rules.shell import Command, NotUnderstood, parse_line
 from rsso_dspy.errors import SimulatorDied, SplitError, UsageError
+from scripts.write_house_rules import FOLDER
 
 # How a command line is read.
 
@@ -460,3 +462,8 @@ def test_steps_of_a_solution_are_in_the_order_of_the_rule(repository):
             (command,) = parse_line(first)
             assert rule.before is not None
             assert rule.before.matches(command)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_rules_that_are_shipped_as_memory_files_are_those_that_are_played(name):
+    assert (FOLDER / f"{name}.md").read_text(encoding="utf-8") == format_rules(draw_repository(name))

@@ -49,9 +49,8 @@ def test_a_benchmarks_examples_are_two_calls_of_the_reflector(benchmark):
 
 def test_a_benchmarks_examples_are_of_development_variants_of_two_task_types(benchmark):
     (experience,) = read_named_experience(load(benchmark), [get_method("reflexion")])
-    variants = [
-        get_benchmark(benchmark).take_tasks(DATA.get(benchmark)).tasks.parse(key) for key in experience.variants
-    ]
+    table = get_benchmark(benchmark).take_tasks(DATA.get(benchmark)).tasks
+    variants = [table.parse(key) for key in experience.variants]
 
     assert [variant.split for variant in variants] == ["dev", "dev"]
     assert len({variant.task for variant in variants}) == 2

@@ -11,8 +11,8 @@ A pattern is a command line with five additions:
     -p=6543   an option with its value: also ``-p 6543``, ``-p6543``
 
 Options may stand anywhere among the words. Variables, ``cd DIR &&`` and ``< FILE`` are compared as well. Words with a
-slash are paths, which are compared from the root of the repository. A pattern that ends with ``...`` means every command
-that begins like it and has its options, in whatever folder, unless it names one.
+slash are paths, which are compared from the root of the repository. A pattern that ends with ``...`` means every
+command that begins like it and has its options, in whatever folder, unless it names one.
 """
 
 import re
