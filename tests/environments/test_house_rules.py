@@ -467,3 +467,10 @@ def test_steps_of_a_solution_are_in_the_order_of_the_rule(repository):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_rules_that_are_shipped_as_memory_files_are_those_that_are_played(name):
     assert (FOLDER / f"{name}.md").read_text(encoding="utf-8") == format_rules(draw_repository(name))
+
+
+def test_the_file_of_six_rules_that_comes_along_can_be_played():
+    repository = get_repository(str(FOLDER / "my-rules.toml"))
+
+    assert len(repository.rules) == 6
+    assert {rule.telling for rule in repository.rules.values()} == {"remedy", "fact", "error"}
