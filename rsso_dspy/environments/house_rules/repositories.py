@@ -1,7 +1,7 @@
 """Where rules and requests come from: four repositories that come along, drawn from families of rules, or a file of the
 user's (`rules_file.py`).
 
-    get_repository("one").rules["push-remote"].text       # "To push a branch, use `git push hub BRANCH`."
+    get_repository("one").rules["push-remote"].text       # "Push branches as `git push hub ...`."
 
 ``one``, ``two`` and ``three`` have the same task types and requests, and other rules: of each family they draw
 different values. A quarter of their rules keep the usual value. ``dev`` has families of its own: prompts and examples
