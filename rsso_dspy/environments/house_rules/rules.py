@@ -138,10 +138,10 @@ class Attempt:
                 return Verdict(rule.answer, self.done, is_refused=True, broken=rule.name)
 
         left = self.request.steps[self.done :]
-        if not any(step.matches(command) for step in left for command in commands):
-            return Verdict(NOT_ASKED, self.done)
         in_order = [step.matches(command) for step, command in zip(left, commands, strict=False)]
-        if len(commands) > len(left) or not all(in_order):
+        if not all(in_order):
+            return Verdict(NOT_ASKED, self.done)
+        if len(commands) > len(left):
             return Verdict(TOO_MUCH, self.done, is_refused=True)
 
         self.done += len(commands)
