@@ -104,6 +104,8 @@ class Benchmark:
     quick: QuickStudy | None = None  # what `run --quick` plays of it
     tokens_per_call: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Role to input and output tokens of an average call, where they are far from those of ScienceWorld; for plans."""
+    tasks_of: str | None = None
+    """The user's data whose task types these are; None where data do not decide them. `take_tasks` sets it."""
 
     def simplify(self, variant: Variant, setting: str) -> Variant:
         return replace(variant, simplification=setting if self.tasks.simplifications else "")
@@ -125,7 +127,7 @@ class Benchmark:
         folder = self.locate_data(named)
         if folder is None or self.data is None or self.data.tasks is None:
             return self
-        return replace(self, tasks=self.data.tasks(folder))
+        return replace(self, tasks=self.data.tasks(folder), tasks_of=folder)
 
     def limit_to_data(self, named: str | None) -> "Benchmark":
         """Return this benchmark with the tasks that the user's data folder holds, for selecting and drawing variants.

@@ -40,12 +40,13 @@ class Calibration:
     confirm: tuple[Variant, ...] = ()  # played by the chosen candidate and the program it started from alone
     notes: tuple[str, ...] = ()  # where the draw differs from what was asked for
     benchmark: str = DEFAULT
+    data: str | None = None  # the user's data whose task types these are, see `Benchmark.tasks_of`
     seeds: int = 1  # that each val and confirm variant is played with; its score is their mean
 
     def __post_init__(self) -> None:
         parts = {part: dict.fromkeys(variant.key for variant in getattr(self, part)) for part in PARTS}
         wrong = []
-        if held_out := get_benchmark(self.benchmark).select_held_out(key for keys in parts.values() for key in keys):
+        if held_out := self.played_benchmark.select_held_out(key for keys in parts.values() for key in keys):
             named = ", ".join(dict.fromkeys(held_out))
             wrong.append(f"of the held-out test split: {named}; take train or dev variants")
         for one, other in combinations(parts, 2):
@@ -58,6 +59,10 @@ class Calibration:
                 f"no calibration variants in {' and none in '.join(empty)}: both parts need at least one. "
                 "Name more tasks or more variants."
             )
+
+    @property
+    def played_benchmark(self) -> Benchmark:
+        return get_benchmark(self.benchmark).take_tasks(self.data)
 
     @property
     def variants(self) -> tuple[Variant, ...]:
@@ -103,7 +108,7 @@ def draw_calibration(
     if simplification is not None:
         drawn = {part: [replace(each, simplification=simplification) for each in own] for part, own in drawn.items()}
     train, val, confirm = (tuple(drawn[part]) for part in PARTS)
-    return Calibration(train, val, confirm, tuple(notes), of.name)
+    return Calibration(train, val, confirm, tuple(notes), of.name, of.tasks_of)
 
 
 def split_pool(

@@ -13,7 +13,6 @@ from statistics import fmean
 from typing import Any
 
 from rsso_dspy.config import CompileOptions, Config
-from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.executor import LISTENING, EventStream, StopRequested
 from rsso_dspy.experience import check_for_learning, list_learned_variants, list_unknown_sources
@@ -123,7 +122,7 @@ class CompileRequest:
 
     def _forecast_variant_calls(self, protocol: NamedProtocol, variant: Variant) -> Counter[str]:
         rules = replace(protocol.rules, trials=self.options.trials, learn_after_success=False)
-        budget = protocol.find_budget(variant, get_benchmark(self.calibration.benchmark))
+        budget = protocol.find_budget(variant, self.calibration.played_benchmark)
         unit = Unit(Arm(self.method), variant, self.seed, min(budget, self.options.steps))
         alone = protocol.skills.pairs == "any"
         return Counter(forecast_calls(Plan("", rules, (unit,), writings=protocol.constitution, alone=alone)).calls)
@@ -157,7 +156,7 @@ def build_request(
     calibration = replace(calibration, seeds=seeds)
     if teacher:
         teacher.check(calibration, chosen.name)
-    compute_step_budgets(protocol, calibration.variants, say, get_benchmark(calibration.benchmark))
+    compute_step_budgets(protocol, calibration.variants, say, calibration.played_benchmark)
     rollouts, placebos = _choose_budget(chosen, calibration, max_rollouts), int(chosen.searches)
     return CompileRequest(method, calibration, chosen, options, seed, rollouts, max_cost, placebos, teacher)
 

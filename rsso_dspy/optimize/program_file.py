@@ -376,8 +376,18 @@ def _check_calibration(compiled: Compiled) -> None:
     """Raise `SplitError` for a program that was compiled on held-out variants."""
     if not compiled.is_made_elsewhere:
         of = compiled.benchmark
+        if _has_tasks_of_data(compiled, of):
+            return  # what there was to play is in the user's data; a run refuses variants that were calibrated on
         train, val, confirm = (tuple(map(of.tasks.parse, getattr(compiled, part))) for part in PARTS)
         Calibration(train, val, confirm, benchmark=of.name)
+
+
+def _has_tasks_of_data(compiled: Compiled, of: Benchmark) -> bool:
+    """Whether a program was compiled on task types of the user's data, which are not those that come along."""
+    if of.data is None or of.data.tasks is None:
+        return False
+    tasks = {key.partition("::")[0] for part in PARTS for key in getattr(compiled, part)}
+    return not tasks <= {*of.tasks.names()}
 
 
 def _check_playable(compiled: Compiled) -> None:

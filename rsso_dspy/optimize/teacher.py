@@ -11,7 +11,6 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.config import BackendConfig, Config
-from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import GoldUnknown, UsageError
 from rsso_dspy.lm import Backend
 from rsso_dspy.optimize.calibration import Calibration
@@ -85,7 +84,7 @@ class Teacher:
             fix = "leave out --teacher, or take --optimizer bootstrap"
             raise UsageError(f"{optimizer} has no use for a teacher, who plays for demonstrations: {fix}")
         if not self.backend:
-            get_benchmark(calibration.benchmark).check_gold_paths(calibration.train)
+            calibration.played_benchmark.check_gold_paths(calibration.train)
 
 
 def choose_teacher(name: str, config: Config) -> Teacher:
@@ -136,7 +135,7 @@ def play_gold(runtime: Runtime, variant: Variant, calibration: Calibration, data
     """The runtime with the gold path of a training variant in place of a model: one trial without learning. A variant
     whose path is unknown is not solved."""
     try:
-        path = get_benchmark(calibration.benchmark).find_gold_path(variant, data, runtime.rules.interface)
+        path = calibration.played_benchmark.find_gold_path(variant, data, runtime.rules.interface)
     except GoldUnknown:
         path = ()  # which teaches nothing, as a note of the compile says
     player = dspy.LM("gold/path", engine=GoldPlayer(path), cache=False)

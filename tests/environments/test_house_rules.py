@@ -1,6 +1,7 @@
 """House rules: how a command line is read, what a repository holds, and what a trial comes to."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -22,6 +23,7 @@ from rsso_dspy.environments.house_rules.repositories import (
 from rsso_dspy.environments.house_rules.rules import ALL_DONE, DONE_SO_FAR, NOT_ASKED, TOO_MUCH, Attempt
 from rsso_dspy.environments.house_rules.shell import Command, NotUnderstood, parse_line
 from rsso_dspy.errors import SimulatorDied, SplitError, UsageError
+from rsso_dspy.optimize.calibration import draw_calibration
 from scripts.write_house_rules import FOLDER
 
 # How a command line is read.
@@ -474,3 +476,13 @@ def test_the_file_of_six_rules_that_comes_along_can_be_played():
 
     assert len(repository.rules) == 6
     assert {rule.telling for rule in repository.rules.values()} == {"remedy", "fact", "error"}
+
+
+def test_a_calibration_is_drawn_from_the_repository_that_is_played():
+    benchmark = load("dev").benchmark_in_data
+    calibration = draw_calibration("1-per-task", ["redis-host"], 0, of=benchmark)
+
+    assert {variant.task for variant in calibration.variants} == {"redis-host"}
+    assert calibration.data == "dev"
+    with pytest.raises(SplitError, match="held-out test split: redis-host::8"):
+        replace(calibration, val=(benchmark.tasks.parse("redis-host::8"),))
