@@ -11,6 +11,9 @@ from rsso_dspy.environments.house_rules.environment import LESSONS, TEMPLATES, H
 from rsso_dspy.environments.house_rules.repositories import DEFAULT, get_repository
 from rsso_dspy.environments.house_rules.rules import Repository
 
+TOKENS_PER_CALL = {"actor": (350, 30), "reflector": (650, 60)}
+"""Means of Qwen2.5-Coder-1.5B on `dev`, of requests without a constitution."""
+
 MOST_LINES = 2  # of a trial: the environment ends one whose request has a single step after the first
 
 
@@ -27,6 +30,7 @@ BENCHMARK = Benchmark(
     action_templates={"sso": TEMPLATES},
     gold_path=lambda variant, data, _: tasks.find_solution(variant, find_repository(data)),
     hints=LESSONS.hints,
+    tokens_per_call=TOKENS_PER_CALL,
     data=UserData(
         digest=lambda data: find_repository(data).digest,
         check=lambda variants, data: tasks.check_variants(variants, find_repository(data)),
