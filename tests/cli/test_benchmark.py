@@ -106,7 +106,7 @@ def test_a_writer_that_needs_examples_and_finds_none_is_refused(rsso, words):
         (
             {},
             r"unknown benchmark 'toi': did you mean toy\? "
-            r"Known: alfworld, babyai, pddl, scienceworld, textworld-express, toy\.",
+            r"Known: alfworld, babyai, house-rules, pddl, scienceworld, tau2, textworld-express, toy\.",
         ),
         ({"toi": "no_such_module:X"}, r"benchmark toi of toy-package \(no_such_module:X\) cannot be loaded: ModuleNot"),
         ({"toi": "tests.toy_benchmark:NOTHING"}, r"cannot be loaded: AttributeError: .* Fix that package"),

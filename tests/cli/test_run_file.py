@@ -14,7 +14,7 @@ from rsso_dspy.environments.pddl.tasks import _list_rows
 from rsso_dspy.protocol import apply_decoding
 
 FOLDER = Path(__file__).parents[2] / "examples"
-OTHERS = ("candidates.toml", "reflector-examples.toml")
+OTHERS = ("candidates.toml", "my-rules.toml", "reflector-examples.toml")
 FILES = sorted(str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*.toml") if file.name not in OTHERS)
 PAPER = ("run", "--config", FOLDER / "rsso-paper.toml", "--dry-run", "--out", "out")
 RULES = {

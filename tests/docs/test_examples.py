@@ -3,6 +3,7 @@
 import re
 import runpy
 import shlex
+import shutil
 import sys
 import tomllib
 from collections.abc import Callable
@@ -99,6 +100,8 @@ def test_every_other_command_works(typed, monkeypatch, name):
     """The first run is played on one variant; what else would play is planned, and leaves a file as if it had."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
     Path("examples").symlink_to(DOCS.parent / "examples")
+    shutil.copy("examples/house_rules/my-rules.toml", "my-rules.toml")
+    Path("AGENTS.md").write_text("# Rules\n\n- Use pnpm.\n")
     library = skill_memory().snapshot()
     made = {
         "rsso.json": lambda file: a_program().save(file),

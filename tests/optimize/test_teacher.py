@@ -100,7 +100,8 @@ def test_a_variant_without_a_known_solution_teaches_nothing_and_a_note_says_so(l
     def refuse(variant, *_):
         raise GoldUnknown(f"no solution of {variant.key} is known")
 
-    monkeypatch.setattr(teachers, "get_benchmark", lambda *_: replace(get_benchmark(), gold_path=refuse))
+    unknown = property(lambda _: replace(get_benchmark(), gold_path=refuse))
+    monkeypatch.setattr(Calibration, "played_benchmark", unknown)
     request = replace(wanted("bootstrap", FIND, SHORTEST[:1], steps=4), teacher=Teacher("gold"))
     compiled = compile_agent(Agent("react"), Models(actor=actor(lambda _: False)).within(live), request)
     assert [note for note in compiled.notes if f"nothing is shown of {FIND[0].key}" in note]
