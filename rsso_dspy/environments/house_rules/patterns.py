@@ -7,7 +7,7 @@ A pattern is a command line with five additions:
     {a|b c}   one of these, each of which may be several words, or nothing
     [a|b]     one of these, or nothing
     ...       any further words, at the end
-    *         any characters inside a word
+    *         any characters inside a word, other than the program
     -p=6543   an option with its value: also ``-p 6543``, ``-p6543``
 
 Options may stand anywhere among the words. Variables, ``cd DIR &&`` and ``< FILE`` are compared as well. Words with a
@@ -127,7 +127,10 @@ class Pattern:
         return tuple(_make_form(line, self.text) for line in _list_lines(self.text))
 
     def matches(self, command: Command) -> bool:
-        return any(form.matches(command) for form in self.forms)
+        """Whether it means a command. Only forms with its program are read: reading them all takes long."""
+        program = command.words[0]
+        lines = [line for line in _list_lines(self.text) if program in line]
+        return any(_make_form(line, self.text).matches(command) for line in lines)
 
     @property
     def example(self) -> str:
@@ -171,6 +174,7 @@ def _list_lines(text: str) -> tuple[str, ...]:
     return tuple(lines)
 
 
+@cache
 def _make_form(line: str, text: str) -> Form:
     is_open = line.endswith(f" {OPEN}")
     try:
