@@ -159,7 +159,7 @@ def test_a_pattern_means_the_commands_of_its_forms(pattern, line, matches):
     assert read_pattern(pattern).matches(command) == matches
 
 
-@pytest.mark.parametrize("text", ["a | b", "a && b", "a 'b", "{a|b", "A=1", ""])
+@pytest.mark.parametrize("text", ["a | b", "a && b", "*-lint ...", "a 'b", "{a|b", "A=1", ""])
 def test_what_is_no_pattern_is_refused(text):
     with pytest.raises(PatternError):
         _ = read_pattern(text).forms

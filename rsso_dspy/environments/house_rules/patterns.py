@@ -185,6 +185,8 @@ def _make_form(line: str, text: str) -> Form:
         raise PatternError(f"{text!r} is no pattern: it has to be one command, and {line!r} has {len(commands)}")
 
     (command,) = commands
+    if "*" in command.words[0]:
+        raise PatternError(f"{text!r} is no pattern: it has to name its program whole, not {command.words[0]}")
     options = tuple(word for word in command.words[1:] if word.startswith("-") and word not in ("-", "--"))
     operands = tuple(word for word in command.words if word not in options)
     return Form(command, options, operands, is_open, is_open and not command.folder)
