@@ -25,6 +25,7 @@ from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
 from rsso_dspy.files import explain_absence, read_bytes, read_toml
 from rsso_dspy.log_lines import find_logs
+from rsso_dspy.records import Variant
 from rsso_dspy.redact import register_address, register_secret, strip_addresses, watch_variable
 
 Role = Literal["actor", "reflector", "verbalizer", "advisor", "proposer"]
@@ -488,6 +489,11 @@ class Config(Section):
     def benchmark_in_data(self) -> Benchmark:
         """The selected benchmark with what the user's data folder holds of it, for selecting and drawing variants."""
         return self.active_benchmark.limit_to_data(self.environment.data)
+
+    def list_strata(self, variant: Variant) -> tuple[str, ...]:
+        """Return the parts of the selected benchmark that a variant belongs to."""
+        benchmark = self.active_benchmark
+        return benchmark.strata(variant, benchmark.locate_data(self.environment.data))
 
     @property
     def simplification(self) -> str:

@@ -284,6 +284,7 @@ class UnitRunner:
             rules = plan.get_rules(work)
             keeps = not (plan.get_training(work) and rules.frozen)  # otherwise they are those of the training
             about |= {"variant": work.variant, "budget": work.budget, "trials_allowed": rules.trials}
+            about["strata"] = self.live.config.list_strata(work.variant)
             log.add_head(UnitRecord(**about, trials=()), rules.stop_on_success)
             episodes = [(work.variant, work.budget, rules.trials)]
         start = ResumeState({**kept.memories, **log.memories}, log.results)

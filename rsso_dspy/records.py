@@ -410,6 +410,7 @@ class UnitRecord(TrialsRecord):
     variant: Variant
     budget: int  # steps allowed per trial
     trials_allowed: int = 0  # maximum number of trials; 0 where nobody said
+    strata: tuple[str, ...] = ()  # parts of the benchmark that its variant belongs to, of which a report also tells
 
     @property
     def key(self) -> str:

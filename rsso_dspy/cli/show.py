@@ -3,7 +3,7 @@
 import json
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -36,6 +36,12 @@ def report_runs(
         Literal["types", "variants"],
         typer.Option(help="What intervals and p are about: other task types, or other variants of these."),
     ] = "types",
+    ceiling: Annotated[
+        str | None,
+        typer.Option(
+            help="Give the gains of other arms also as shares of this one's, say of rules by hand.", metavar="ARM"
+        ),
+    ] = None,
     with_paper: Annotated[
         bool, typer.Option("--with-paper", help="Add the published figures, marked as another model's.")
     ] = False,
@@ -59,6 +65,7 @@ def report_runs(
     from rsso_dspy.cli import results
     from rsso_dspy.report.analysis import analyze, find_margin, serialize_analysis
     from rsso_dspy.report.compare import Question
+    from rsso_dspy.report.intervals import Cluster
     from rsso_dspy.report.page import PAGE
 
     price_of = load_prices(config, set_, folders)
@@ -66,7 +73,8 @@ def report_runs(
         check_output_path(html, "--html", PAGE)
     pool, played = results.load_folders(folders)
     points = find_margin(played) if margin is None else margin
-    analysis = analyze(played, price_of, Question(against, points, "task types" if over == "types" else "variants"))
+    clusters: Cluster = "task types" if over == "types" else "variants"
+    analysis = analyze(played, price_of, Question(against, points, clusters, ceiling))
     results.write_tables_and_figures(analysis, with_paper, bars, table_folder, figure_folder)
     if html:
         results.write_html(pool, played, analysis, with_paper, bars, html)
@@ -155,23 +163,37 @@ def print_paper(
     echo("\n".join(published.describe_published_tables(name)))
 
 
-def print_tasks(benchmark: options.BenchmarkName = None, config: options.ConfigFile = None) -> None:
+def print_tasks(
+    benchmark: options.BenchmarkName = None, config: options.ConfigFile = None, set_: options.Overrides = None
+) -> None:
     """List the task types of the benchmark with their splits and held-out variants, and the benchmarks installed."""
     from rsso_dspy.environments.benchmark import get_benchmark, list_benchmarks
     from rsso_dspy.environments.splits import FIRST
     from rsso_dspy.report.sheets import Cell, build_sheet, print_parts
 
-    of = build_config(config, keys={"benchmark": benchmark}).active_benchmark
+    settings = build_config(config, set_, keys={"benchmark": benchmark})
+    of = settings.active_benchmark
+    data = of.locate_data(settings.environment.data)
     selection = of.tasks.selections[0]
     sample = "the first of the test split" if selection == FIRST else f"selection {selection}"
-    rows = []
+    rows: list[list[Any]] = []
+    guesses, strata = [], []
     for task in of.tasks.names():
         variants = of.tasks.held_out(task, selection)
         budgets = [of.limit_steps(int(1.5 * of.budget.gold_length(variant))) for variant in variants]
         sizes = (len(of.tasks.indices(task, split)) for split in get_args(Split))
         listed = " ".join(str(variant.index) for variant in variants)
-        rows.append((task, *sizes, Cell(f"{min(budgets)}-{max(budgets)}"), listed))
-    columns = ("task", *get_args(Split), "steps", "held-out")
+        rows.append([task, *sizes, Cell(f"{min(budgets)}-{max(budgets)}"), listed])
+        guesses.append(of.count_guesses(task, data))
+        strata.append("; ".join(of.strata(variants[0], data)))
+
+    columns = ["task", *get_args(Split), "steps", "held-out"]
+    if any(guesses):
+        columns.append("guess")
+        rows = [[*row, f"1 in {count}" if count else ""] for row, count in zip(rows, guesses, strict=True)]
+    if any(strata):
+        columns.append("strata")
+        rows = [[*row, parts] for row, parts in zip(rows, strata, strict=True)]
     print_parts([build_sheet("tasks", "", columns, rows)])
     most = f" {of.name} ends a trial after {of.budget.most_steps}." if of.budget.most_steps else ""
     echo(f"Held-out: {sample}. Steps: floor(1.5 x gold length) per trial, smallest to largest of these.{most}")

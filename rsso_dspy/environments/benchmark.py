@@ -104,6 +104,12 @@ class Benchmark:
     quick: QuickStudy | None = None  # what `run --quick` plays of it
     tokens_per_call: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Role to input and output tokens of an average call, where they are far from those of ScienceWorld; for plans."""
+    strata: Callable[[Variant, str | None], tuple[str, ...]] = lambda *_: ()
+    """Returns the parts of the benchmark that a variant belongs to, given the user's data, if any: a report also
+    compares arms on each part alone. They are named as in its tables."""
+    count_guesses: Callable[[str, str | None], int] = lambda *_: 0
+    """Returns from how many equally likely facts that of a task type was drawn, given the user's data: what a guess is
+    worth. 0 where nothing was drawn."""
     tasks_of: str | None = None
     """The user's data whose task types these are; None where data do not decide them. `take_tasks` sets it."""
 

@@ -6,6 +6,7 @@ from itertools import chain
 from statistics import fmean
 from typing import Any
 
+from rsso_dspy.errors import UnknownName
 from rsso_dspy.power import MARGIN
 from rsso_dspy.pricing import CostEntry, PriceOf, format_dollars, itemize_costs, price_usage, sum_amounts
 from rsso_dspy.records import (
@@ -22,6 +23,7 @@ from rsso_dspy.report import compare, metrics
 from rsso_dspy.report.intervals import MeanEstimate, UnitValue, estimate_mean
 from rsso_dspy.report.limits import describe_limits
 from rsso_dspy.report.repeats import find_dependence
+from rsso_dspy.report.room import Room, measure_room
 from rsso_dspy.report.rounds import compare_rounds
 from rsso_dspy.sign_flips import SIGNIFICANT
 
@@ -198,6 +200,7 @@ class Analysis:
     comparisons: tuple[compare.Comparison, ...]
     squares: Mapping[str, compare.Factorial2x2]  # program to its 2x2 of skills x reflections
     tests: int  # number of tests that p values are corrected for
+    room: Room | None  # where the question names a ceiling
     errored: tuple[ErroredUnit, ...]
     bill: CostReport
     facts: Mapping[str, tuple[str, ...]]  # what the results depend on: name to all its values
@@ -276,6 +279,7 @@ def analyze(
         comparisons=compared.comparisons,
         squares=compared.squares,
         tests=compared.tests,
+        room=_measure_room(arms, question.ceiling, compared.comparisons),
         errored=tuple(_describe_unscored(record) for record in everything if record.has_errors),
         bill=build_cost_report(played, price_of),
         facts=collect_run_facts(everything) | {"played": played.dates, "answers": played.answers},
@@ -298,6 +302,23 @@ def analyze(
 def find_margin(played: RunRecords) -> float:
     """Return the margin that a run in rounds announced, or the usual one, in points."""
     return played.announced.margin if played.announced else MARGIN
+
+
+def _measure_room(
+    arms: Mapping[str, Sequence[UnitRecord]], ceiling: str | None, comparisons: Sequence[compare.Comparison]
+) -> Room | None:
+    """Measure the room below a ceiling: above the arm that the report compares it with. Raises `UnknownName` for an arm
+    that is compared with none."""
+    if ceiling is None:
+        return None
+    bottoms = {pair.second: pair.first for pair in comparisons}
+    if ceiling not in bottoms:
+        raise UnknownName(
+            "ceiling", ceiling, bottoms, "A ceiling is an arm that is compared with one without a memory."
+        )
+    bottom = bottoms[ceiling]
+    others = [arm for arm, control in bottoms.items() if control == bottom and arm != ceiling]
+    return measure_room(bottom, ceiling, {arm: arms[arm] for arm in (bottom, ceiling, *others)})
 
 
 def compare_played(
@@ -438,6 +459,7 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
         "bill": serialize_cost_report(found.bill),
         "question": asdict(found.question),
         "family": _serialize_family(found),
+        **({"room": data["room"]} if found.room else {}),
         **({"remarks": list(found.remarks)} if found.remarks else {}),
     }
 

@@ -1,7 +1,7 @@
 """Which arms are compared, and their comparison on the same units: of two arms, and of four in a 2x2 design. Pairs
 leave out units that errored in one of the arms; `Comparison.excluded` counts them."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from operator import mul
@@ -48,6 +48,7 @@ class Question:
     against: str | None = None  # selects the comparisons, see `select_contrasts`
     margin: float = MARGIN  # points from which a difference matters
     over: Cluster = "task types"  # whether answers are about other task types, or about other variants of these
+    ceiling: str | None = None  # an arm; the gains of others are also told as parts of its own
 
 
 USUAL = Question()
@@ -295,8 +296,18 @@ def _list_stratum_gains(
         interval = None if untested else estimate_interval(_list_values(failed), over=over)
         yield StratumGain(FAILED_FIRST, len(failed), _average(failed.values()), interval)
 
+    for stratum, keys in _group_by_stratum(gains, before).items():
+        part = {key: gains[key] for key in keys}
+        interval = None if untested else estimate_interval(_list_values(part), over=over)
+        yield StratumGain(stratum, len(part), _average(part.values()), interval)
+
     plateau = [gain for key, gain in gains.items() if not metrics.is_solved(before[key], trials)]
     yield StratumGain(PAPERS_PLATEAU, len(plateau), _average(plateau))
+
+
+def _group_by_stratum(keys: Iterable[UnitKey], records: Mapping[UnitKey, UnitRecord]) -> dict[str, list[UnitKey]]:
+    """Group units by the parts of the benchmark that they belong to; a unit may belong to several."""
+    return dict(sorted(group_values((stratum, key) for key in keys for stratum in records[key].strata).items()))
 
 
 def _shares_first_trial(one: UnitRecord, other: UnitRecord) -> bool:

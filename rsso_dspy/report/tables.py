@@ -26,6 +26,7 @@ from rsso_dspy.report.published import (
     load_data,
     load_published_tables,
 )
+from rsso_dspy.report.room import Room
 from rsso_dspy.report.rounds import RoundsSoFar
 from rsso_dspy.report.sheets import INTERVAL, Cell, Sheet, build_sheet, format_difference, format_number
 from rsso_dspy.report.terminal import to_plain_text
@@ -58,6 +59,7 @@ def build_tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
         _build_differences_table(found, with_paper),
         _build_shown_table(found),
         _build_strata_table(found),
+        _build_room_table(found),
         _build_next_table(found),
         _build_tasks_table(found, with_paper),
         _build_trainings_table(found),
@@ -344,6 +346,33 @@ def _build_strata_table(found: Analysis) -> Sheet:
     return _build_table("strata", ("second - first", "stratum", "units", "points", *INTERVAL), rows)
 
 
+def _build_room_table(found: Analysis) -> Sheet:
+    """Build the table of what part of the room below a ceiling each arm fills."""
+    room = found.room
+    if room is None:
+        return _build_table("room", (), [])
+    rows = []
+    for share in room.shares:
+        low, high = ("", "") if share.interval is None else (_format_share(end) for end in share.interval)
+        rows.append((share.arm, room.units, format_difference(share.gain), _format_share(share.share), low, high))
+    rows.append((room.ceiling, room.units, format_difference(room.highest - room.lowest), _format_share(1.0), "", ""))
+    notes = [
+        f"Room: what {room.ceiling} ({room.highest:.1f} points) earns above {room.bottom} ({room.lowest:.1f}), on "
+        "units that all of these arms finished. Intervals (95%, Fieller) are over task types."
+    ]
+    if room.objection:
+        notes.append(describe_objection(room))
+    return _build_table("room", ("arm", "units", "points", "share of the room", *INTERVAL), rows, notes)
+
+
+def _format_share(share: float) -> Cell:
+    return Cell(f"{100 * share:.0f}%")
+
+
+def describe_objection(room: Room) -> str:
+    return f"These units cannot tell what a memory is worth: {room.objection}."
+
+
 def _build_next_table(found: Analysis) -> Sheet:
     """Build the table of runs that would find what this one may have missed, with their calls and dollars."""
     rows: list[Sequence[Any]] = []
@@ -531,6 +560,7 @@ def write_headline(found: Analysis) -> str:
     if all(arm.mean is None for arm in found.arms):
         return "No unit has a score yet."
     said = [_describe_best(found), *_describe_comparisons(found)]
+    said += [describe_objection(found.room)] if found.room and found.room.objection else []
     repeated = {arm: (equal, units) for arm, (equal, units) in found.repeated.items() if 2 * equal > units}
     said += [*describe_repeated_units(repeated), *found.describe_gaps(), *_describe_unscored(found)]
     said += _describe_spending(found)

@@ -41,3 +41,13 @@ def check_variants(variants: Sequence[Variant], repository: Repository) -> None:
     for variant in variants:
         if variant.task not in rules:
             raise UsageError(f"{variant.key} is no request of {repository.name}, whose rules are {', '.join(rules)}")
+
+
+def list_strata(variant: Variant, repository: Repository) -> tuple[str, ...]:
+    """Return how much the refusals of a variant's rule tell, and whether it asks for what one would do anyway. The
+    second is unknown of rules of one's own."""
+    rule = repository.rules[variant.task]
+    told = f"refusal: {rule.telling}"
+    if not rule.values:
+        return (told,)
+    return told, "usual rule" if rule.is_usual else "unusual rule"
