@@ -499,7 +499,9 @@ def main() -> None:
     parser.add_argument("--model", help="as DSPy names it, such as hosted_vllm/NAME for a server of one's own")
     parser.add_argument("--base-url", help="the address of that server")
     recording = parser.add_mutually_exclusive_group()
-    recording.add_argument("--record", type=Path, metavar="FILE", help="write every answer there; go on with what it has")
+    recording.add_argument(
+        "--record", type=Path, metavar="FILE", help="write every answer there; go on with what it has"
+    )
     recording.add_argument("--replay", type=Path, metavar="FILE", help="take answers from there and ask no model")
     options = parse_options(parser, replay=SHIPPED)
 
