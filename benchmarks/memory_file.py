@@ -29,13 +29,13 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import IO
+from typing import IO, Any, Literal
 
 from benchmarks.script import exit_lacking, make_parser, parse_options, print_head, print_row
 from rsso_dspy.answers.actions import ActionForm, read_action
@@ -63,6 +63,7 @@ OTHERS = (4, 14)
 LONGEST_FILE = 50  # rules
 EXCHANGES = (0, 5, 20)
 LONGEST_ANSWER = 100  # tokens
+PATIENCE = 900  # seconds
 
 Message = dict[str, str]
 
@@ -303,7 +304,7 @@ def read_answers(file: Path, model: str = "") -> Answers:
     return Answers(model, known, file)
 
 
-def read_entries(file: Path) -> Iterator[Mapping]:
+def read_entries(file: Path) -> Iterator[dict[str, Any]]:
     """Yield what the lines of a recording hold, but for a last one that was cut off."""
     with suppress(EOFError, gzip.BadGzipFile, zlib.error), open_recording(file, "rt") as stream:
         for line in stream:
@@ -311,7 +312,7 @@ def read_entries(file: Path) -> Iterator[Mapping]:
                 yield entry
 
 
-def open_recording(file: Path, mode: str) -> IO[str]:
+def open_recording(file: Path, mode: Literal["rt", "at"]) -> IO[str]:
     if is_packed(file):
         return gzip.open(file, mode, encoding="utf-8")
     return open(file, mode, encoding="utf-8")
@@ -328,7 +329,7 @@ def connect_model(name: str, url: str | None) -> Ask:
     from dspy import lm15
 
     address = {"api_base": url, "api_key": "none"} if url else {}
-    lm = dspy.LM(name, cache=False, **address)
+    lm = dspy.LM(name, cache=False, timeout=PATIENCE, **address)
     settings = lm15.Config(temperature=0, max_tokens=LONGEST_ANSWER)
     makers = {"user": lm15.Message.user, "assistant": lm15.Message.assistant}
 
@@ -499,9 +500,7 @@ def main() -> None:
     parser.add_argument("--model", help="as DSPy names it, such as hosted_vllm/NAME for a server of one's own")
     parser.add_argument("--base-url", help="the address of that server")
     recording = parser.add_mutually_exclusive_group()
-    recording.add_argument(
-        "--record", type=Path, metavar="FILE", help="write every answer there; go on with what it has"
-    )
+    recording.add_argument("--record", type=Path, metavar="FILE", help="write answers there; go on with what it has")
     recording.add_argument("--replay", type=Path, metavar="FILE", help="take answers from there and ask no model")
     options = parse_options(parser, replay=SHIPPED)
 
