@@ -26,6 +26,7 @@ from rsso_dspy.environments.house_rules.rules import ALL_DONE, DONE_SO_FAR, NOT_
 from rsso_dspy.environments.house_rules.shell import Command, NotUnderstood, parse_line
 from rsso_dspy.errors import SimulatorDied, SplitError, UsageError
 from rsso_dspy.optimize.calibration import draw_calibration
+from rsso_dspy.records import Step
 from scripts.write_house_rules import FOLDER
 
 # How a command line is read.
@@ -261,11 +262,32 @@ def test_the_tools_of_development_stand_nowhere_else():
     assert not [name for name in PLAYED if draw_repository(name).programs & development]
 
 
+@pytest.mark.parametrize(
+    ("line", "lesson"),
+    [
+        ("npm install lodash", ("error", "`npm install lodash` was refused: ERR! code EPOLICY.")),
+        ("bun add left-pad", ("error", "`bun add left-pad` did not do what was asked for.")),
+        ("bun add lodash | cat", ("error", "`bun add lodash | cat`: This shell does not understand |.")),
+        ("bun add lodash", ("abstract", "`bun add lodash` is how this is done here.")),
+    ],
+)
+def test_patterns_note_what_became_of_a_command_line(line, lesson):
+    environment = HouseRules(draw_repository("one"))
+    start = reset(environment, "node-packages::0")
+    transition = environment.step(line)
+    step = Step(line, line, transition.state, transition.reward, transition.score, understood=transition.understood)
+
+    (learnt,) = environment.lessons([start, transition.state], [step])
+
+    assert learnt.category == lesson[0]
+    assert learnt.text.startswith(lesson[1])
+
+
 def test_draws_are_the_same_everywhere():
     assert {name: draw_repository(name).digest for name in NAMES} == DIGESTS
 
 
-DIGESTS = {"one": "dbf6194cf4c3", "two": "256a547e59e1", "three": "050aa3c75b59", "dev": "09a6f2e2b72e"}
+DIGESTS = {"one": "c57c8a315512", "two": "90ce2b5d24ca", "three": "1f4e18d1d5b9", "dev": "7d070e37d6ad"}
 """Results of recorded runs are bound to these."""
 
 

@@ -5,14 +5,49 @@ lines were given as the request has steps."""
 from collections.abc import Sequence
 
 from rsso_dspy.environments import Goal, Transition, lessons, require_played
-from rsso_dspy.environments.house_rules.rules import Attempt, Repository
+from rsso_dspy.environments.house_rules.rules import (
+    ALL_DONE,
+    DONE_SO_FAR,
+    NOT_ASKED,
+    TOO_MUCH,
+    Attempt,
+    Repository,
+)
 from rsso_dspy.environments.house_rules.tasks import get_request, make_table
-from rsso_dspy.environments.lessons import LessonTable, TaughtEnvironment, read_texts
+from rsso_dspy.environments.lessons import LessonTable, TaughtEnvironment, Words, read_texts
 from rsso_dspy.records import State, Variant
 
-LESSONS = LessonTable(__package__, lessons.Episode)
 TEMPLATES: str = read_texts(__package__)["templates"]["all"]
+REFUSED_THE_ACTION = {NOT_ASKED, TOO_MUCH}
+"""Answers to commands that keep all rules, and do not do what is asked."""
+
 START = "You are at the root of the repository. Nothing was run yet."
+
+
+class Episode(lessons.Episode):
+    """The conditions of the lessons in `data/texts.toml`: what became of the newest command line."""
+
+    @property
+    def kept(self) -> Words | None:
+        return self._quote() if self.answer in (ALL_DONE, DONE_SO_FAR) else None
+
+    @property
+    def not_asked(self) -> Words | None:
+        return self._quote() if self.answer in REFUSED_THE_ACTION else None
+
+    @property
+    def not_understood(self) -> Words | None:
+        return self._quote() if not self.newest.understood else None
+
+    @property
+    def refused(self) -> Words | None:
+        return None if self.kept or self.not_asked or self.not_understood else self._quote()
+
+    def _quote(self) -> Words:
+        return {"line": self.newest.action.strip(), "told": self.answer.rstrip(".")}
+
+
+LESSONS = LessonTable(__package__, Episode)
 
 
 class HouseRules(TaughtEnvironment):
