@@ -17,7 +17,7 @@ from rsso_dspy.report.analysis import Analysis, describe_unreported_costs, total
 from rsso_dspy.report.compare import Comparison, Factorial2x2
 from rsso_dspy.report.doses import describe_doses
 from rsso_dspy.report.intervals import FEW, MOST_POINTS, MeanEstimate, group_values
-from rsso_dspy.report.metrics import CATEGORIES, FAILURES, LEVELS, describe_repeated_units
+from rsso_dspy.report.metrics import CATEGORIES, FAILURES, LEVELS, ArmMetrics, describe_repeated_units
 from rsso_dspy.report.published import (
     MEANS,
     build_curve_cells,
@@ -443,6 +443,7 @@ def _build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
         cells = [*means, *solved, *overall]
         rows.append((sheets.format_text("Overall", "total"), sum(task.units for task in found.tasks), *cells))
     notes = _get_notes(uneven=not found.alike, paper=with_paper)
+    notes += [_describe_solved_types(arm) for arm in found.arms if arm.arm in found.advice and arm.units]
     notes += [f"{each.name}: paired by unit, best of the first {each.trials} trials." for each in pairs]
     arms = [arm.arm for arm in found.arms]
     columns = ["task", "n", *arms, *(pair.name for pair in pairs), *(f"{arm} solved" for arm in arms)]
@@ -506,6 +507,17 @@ def build_tokens_table(found: Analysis) -> Sheet:
         rows.append((sheets.format_text("all", "total"), *[""] * (len(columns) - 1), *totals))
         columns += ["billed", "uncached"]
     return _build_table("tokens", columns, rows, _get_notes(billed=paid))
+
+
+def _describe_solved_types(arm: ArmMetrics) -> str:
+    """Say of which task types an arm solved all, some or none of its units: which rules were followed, where each is a
+    task type."""
+    groups: dict[str, list[str]] = {"all": [], "some": [], "none": []}
+    for task, (solved, units) in sorted(arm.learning.by_task.items()):
+        share = "all" if solved == units else "some" if solved else "none"
+        groups[share].append(f"{task} ({solved} of {units})" if share == "some" else task)
+    parts = [f"{share} of {', '.join(tasks)}" for share, tasks in groups.items() if tasks]
+    return f"{arm.arm} solved {'; '.join(parts)}."
 
 
 def _build_errored_table(found: Analysis) -> Sheet:

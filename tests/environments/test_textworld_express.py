@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,9 @@ from rsso_dspy.environments.pool import EnvironmentPool
 from rsso_dspy.environments.textworld_express import BENCHMARK
 from rsso_dspy.environments.textworld_express.environment import NOT_KNOWN, TextWorldExpress
 from rsso_dspy.environments.textworld_express.jvm import Jvm
-from rsso_dspy.environments.textworld_express.solutions import Action, cut_detours
+from rsso_dspy.environments.textworld_express.solutions import Action, SolutionFinder, cut_detours
 from rsso_dspy.environments.textworld_express.tasks import PARAMETERS, TABLE, write_parameters
-from rsso_dspy.errors import SimulatorDied, SplitError
+from rsso_dspy.errors import GoldUnknown, SimulatorDied, SplitError
 from rsso_dspy.records import State
 from tests.chaos.process import until
 from tests.environments.frozen import freeze
@@ -124,9 +125,28 @@ def test_solutions_earn_all_points_of_training_variants(world, game):
 
 
 @pytest.mark.parametrize("game", ["cookingworld", "coin"])
-def test_a_solution_is_the_same_every_time_although_its_player_walks_at_random(game):
+def test_a_solution_is_the_same_in_every_simulator_although_its_player_walks_at_random(game):
     variant = TABLE.variant(game, 3)
-    assert BENCHMARK.find_gold_path(variant) == BENCHMARK.find_gold_path(variant)
+    finder = SolutionFinder()
+    finder.find_solution(TABLE.variant(game, 8))
+    found = finder.find_solution(variant)
+    finder.close()
+
+    assert BENCHMARK.find_gold_path(variant) == found
+
+
+def test_a_simulator_that_died_finds_no_solution_and_the_next_one_does():
+    variant = TABLE.variant("simonsays", 3)
+    finder = SolutionFinder()
+    found = finder.find_solution(variant)
+    os.kill(finder._simulator.pid, signal.SIGKILL)
+
+    with suppress(GoldUnknown):  # unless it is seen to be dead before it is asked
+        assert finder.find_solution(variant) == found
+    assert finder.find_solution(variant) == found
+    pid = finder._simulator.pid
+    finder.close()
+    assert not is_running(pid)
 
 
 def test_solutions_of_held_out_variants_are_refused():

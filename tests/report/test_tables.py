@@ -351,3 +351,20 @@ def test_a_part_of_a_wide_table_keeps_what_belongs_together():
         "arm trial gain 95% from to", "rsso 1 1.50 -2.50 5.50", "rsso 2 2.50 -1.50 6.50",
         "arm trial asks", "rsso 1 of all", "all x y",
     ]  # fmt: skip
+
+
+def test_of_an_arm_with_rules_of_a_file_it_is_said_which_task_types_it_solved():
+    """Rules of one's own are task types: which were followed."""
+    source = Source("constitution", "file", "AGENTS.md")
+    scores = {"ports": [100, 100], "packages": [100, 0], "pushes": [0, 50]}
+    units = [
+        replace(record(arm, task, index, [[score]]), sources=(source,) if arm == "react+constitution" else ())
+        for arm in ("react", "react+constitution")
+        for task, both in scores.items()
+        for index, score in enumerate(both)
+    ]
+
+    (sheet,) = [sheet for sheet in build_tables(analyze(units)) if sheet.name == "tasks"]
+
+    assert sheet.notes[0] == "react+constitution solved all of ports; some of packages (1 of 2); none of pushes."
+    assert not any(note.startswith("react solved") for note in sheet.notes)

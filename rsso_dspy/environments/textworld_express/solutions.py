@@ -1,8 +1,11 @@
 """Solutions of training games: what the package's own players do, without their detours. A player walks at random and
 opens every door: a walk is cut where it comes back to a room, and a door is opened where the way leads through it."""
 
+import atexit
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from rsso_dspy.environments.textworld_express.environment import name_place
 from rsso_dspy.environments.textworld_express.jvm import Answer, Jvm
@@ -26,14 +29,44 @@ class Action:
         return self.text.startswith("move ")
 
 
+class SolutionFinder:
+    """Finds solutions, one at a time, in a simulator that starts when the first one is asked for. One that died is
+    replaced."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._simulator: Jvm | None = None
+
+    def find_solution(self, variant: Variant) -> tuple[str, ...]:
+        """Return a short solution, the same every time. Raises ``GoldUnknown``."""
+        with self._lock:
+            if self._simulator is None or not self._simulator.alive:
+                self._simulator = Jvm()
+            simulator = self._simulator
+            try:
+                path = _trace_rooms(simulator, variant, simulator.find_gold_path(variant))
+                return _play_with_doors(simulator, variant, cut_detours(path))
+            except SimulatorDied as failure:
+                raise GoldUnknown(f"no solution of {variant.key} is known: {failure}") from failure
+
+    def close(self) -> None:
+        with self._lock:
+            if self._simulator is not None:
+                self._simulator.close()
+            self._simulator = None
+
+
+@cache
+def get_finder() -> SolutionFinder:
+    """Return the finder of this process, whose simulator ends with it."""
+    finder = SolutionFinder()
+    atexit.register(finder.close)
+    return finder
+
+
 def find_solution(variant: Variant) -> tuple[str, ...]:
     """Return a short solution, the same every time. Raises ``GoldUnknown`` where the package's player finds none."""
-    try:
-        with Jvm() as simulator:
-            path = _trace_rooms(simulator, variant, simulator.find_gold_path(variant))
-            return _play_with_doors(simulator, variant, cut_detours(path))
-    except SimulatorDied as failure:
-        raise GoldUnknown(f"no solution of {variant.key} is known: {failure}") from failure
+    return get_finder().find_solution(variant)
 
 
 def cut_detours(path: Sequence[Action]) -> list[str]:
