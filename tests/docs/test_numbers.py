@@ -394,3 +394,30 @@ def test_the_reasons_are_those_of_the_page():
     assert pair.verdict.reasons[0] in page("NUMBERS.md")
     assert (pair.room, pair.holm) == (32.5, 0.125)
     assert apply_holm_correction([0.125, 0.02]) == [0.125, 0.04]
+
+
+def test_shares_of_a_ceiling_are_those_of_the_page():
+    """The ends solve the t test, with scipy alone; the report prints them."""
+    rows = read_tables(section("NUMBERS.md", "Shares of a ceiling"))[0][1:]
+    gains = {arm: [float(row[place]) for row in rows] for place, arm in ((1, "learnt"), (2, "hand"))}
+
+    def test_ratio(ratio: float) -> float:
+        left = [own - ratio * ceiling for own, ceiling in zip(gains["learnt"], gains["hand"], strict=True)]
+        return abs(fmean(left)) / sqrt(variance(left) / len(left)) - t.ppf(0.975, len(left) - 1)
+
+    share = sum(gains["learnt"]) / sum(gains["hand"])
+    ends = [brentq(test_ratio, -5, share), brentq(test_ratio, share, 5)]
+    printed = [f"{100 * value:.0f}%" for value in (share, *ends)]
+    text = " ".join(section("NUMBERS.md", "Shares of a ceiling").split())
+    assert all(value in text for value in printed)
+    assert f"{printed[1]} to {printed[2]}" in text
+
+    played = {"react": [0.0] * len(rows), **gains}
+    units = [
+        record(arm, f"type {task}", 1, [[int(points)]])
+        for arm, scores in played.items()
+        for task, points in enumerate(scores, start=1)
+    ]
+    found = analyze(units, question=Question("react", ceiling="hand"))
+    (sheet,) = [sheet for sheet in build_tables(found) if sheet.name == "room"]
+    assert [cell.text for cell in sheet.rows[0]][3:] == printed
