@@ -4,7 +4,8 @@
     python scripts/write_recorded.py --check    # fails where the pages say anything else
 
 A page names what it wants between two comments: ``<!-- recorded NAME WHAT -->`` and ``<!-- end -->``. WHAT is
-`sentence` or `tables`, computed from the folder of the run by `rsso-dspy report`, or `compiles`, read from programs.
+`sentence`, `tables` or `memories`, computed from the folder of the run by `rsso-dspy report`, or `compiles`, read from
+programs. The ceiling of a report is the arm with rules by hand, where there is one.
 NAME may be A,B: the arms of run B beside the control of run A, or all compiles of a table.
 """
 
@@ -13,8 +14,9 @@ import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout
-from functools import cache
+from functools import cache, partial
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +29,7 @@ from rsso_dspy.optimize.program_file import TriedProgram, describe_noise
 ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "examples/recorded"
 IMAGES = ROOT / "docs/images"
+CEILING = "react+constitution+hand"
 PAGES = (ROOT / "README.md", ROOT / "docs/BENCHMARKS.md")
 BLOCK = re.compile(r"(<!-- recorded (\S+) (\S+) -->\n).*?(?=<!-- end -->)", re.S)
 
@@ -39,7 +42,8 @@ def run_report(name: str, *options: str) -> str:
     """The report of these runs; of several, all arms are compared with the first arm of the first one."""
     folders = [str(RECORDED / folder) for folder in name.split(",")]
     against = ["--against", read_arms(name.partition(",")[0])[0]] if "," in name else []
-    command = ["rsso-dspy", "report", *folders, *against, *options]
+    ceiling = ["--ceiling", CEILING] if CEILING in read_arms(name.partition(",")[0]) else []
+    command = ["rsso-dspy", "report", *folders, *against, *ceiling, *options]
     wide = patch.dict(os.environ, COLUMNS="10000")
     with redirect_stdout(StringIO()) as printed, patch.object(sys, "argv", command), wide:
         try:
@@ -80,7 +84,7 @@ def measure_hours(names: str) -> float:
     seconds = {}
     for name in names.split(","):
         known = set(seconds)
-        for file in (RECORDED / name / "units").rglob("*.jsonl.gz"):
+        for file in (RECORDED / name).rglob("*.jsonl.gz"):
             for line in gzip.decompress(file.read_bytes()).decode().splitlines():
                 if line.startswith('{"call"') and (call := json.loads(line)).get("answer"):
                     place = (*file.parts[-2:], call["trial"], call["step"], call["role"], str(call["answer"]))
@@ -92,9 +96,9 @@ def write_sentence(name: str) -> str:
     return run_report(name).rpartition("\n\n")[2].replace("\n", " ") + "\n"
 
 
-def write_tables(name: str) -> str:
+def write_tables(name: str, chosen: Sequence[str] = ("learning", "differences", "measures")) -> str:
     tables = make_tables(name)
-    shown = [choose_rows(tables[table].split("\n\n")[1], name) for table in ("learning", "differences", "measures")]
+    shown = [choose_rows(tables[table].split("\n\n")[1], name) for table in chosen]
     return "\n\n".join([*shown, f"The model answered for {measure_hours(name):.1f} hours.\n"])
 
 
@@ -129,7 +133,12 @@ def format_points(tried: TriedProgram) -> str:
 
 
 def main() -> None:
-    writers = {"sentence": write_sentence, "tables": write_tables, "compiles": write_compiles}
+    writers = {
+        "sentence": write_sentence,
+        "tables": write_tables,
+        "memories": partial(write_tables, chosen=("methods", "differences", "room", "strata", "tasks")),
+        "compiles": write_compiles,
+    }
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         new = BLOCK.sub(lambda block: block.group(1) + writers[block.group(3)](block.group(2)), text)
