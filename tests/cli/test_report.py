@@ -82,9 +82,9 @@ def test_the_question_and_the_margin_are_chosen(run):
     (pair, *_) = data["comparisons"]
     assert pair["verdict"]["margin"] == 100
     assert pair["interval"]["over"] == "task types"
-    assert data["question"] == {"against": "react-sso", "margin": 100, "over": "task types"}
+    assert data["question"] == {"against": "react-sso", "margin": 100, "over": "task types", "ceiling": None}
     data = json.loads(read_report(run, "--json", "--over", "variants", "--against", "react-sso")[0])
-    assert data["question"] == {"against": "react-sso", "margin": 10, "over": "variants"}
+    assert data["question"] == {"against": "react-sso", "margin": 10, "over": "variants", "ceiling": None}
     (over, *_) = data["comparisons"]
     assert over["interval"] is None
     assert over["verdict"]["reasons"] == ["a task type of one variant does not show how much others would differ"]
