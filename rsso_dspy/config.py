@@ -493,7 +493,7 @@ class Config(Section):
     def list_strata(self, variant: Variant) -> tuple[str, ...]:
         """Return the parts of the selected benchmark that a variant belongs to."""
         benchmark = self.active_benchmark
-        return benchmark.strata(variant, benchmark.locate_data(self.environment.data))
+        return tuple(benchmark.strata(variant, benchmark.locate_data(self.environment.data)))
 
     @property
     def simplification(self) -> str:
