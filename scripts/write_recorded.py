@@ -4,8 +4,8 @@
     python scripts/write_recorded.py --check    # fails where the pages say anything else
 
 A page names what it wants between two comments: ``<!-- recorded NAME WHAT -->`` and ``<!-- end -->``. WHAT is
-`sentence`, `tables` or `memories`, computed from the folder of the run by `rsso-dspy report`, or `compiles`, read from
-programs. The ceiling of a report is the arm with rules by hand, where there is one.
+`sentence`, `tables`, `memories` or `replication`, computed from the folder of the run by `rsso-dspy report`, or
+`compiles`, read from programs. The ceiling of a report is the arm with rules by hand, where there is one.
 NAME may be A,B: the arms of run B beside the control of run A, or all compiles of a table.
 """
 
@@ -137,6 +137,7 @@ def main() -> None:
         "sentence": write_sentence,
         "tables": write_tables,
         "memories": partial(write_tables, chosen=("methods", "differences", "room", "strata", "tasks")),
+        "replication": partial(write_tables, chosen=("methods", "differences", "room")),
         "compiles": write_compiles,
     }
     for page in PAGES:
