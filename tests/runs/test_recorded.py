@@ -47,6 +47,29 @@ def test_the_demo_replays_byte_for_byte_without_a_model(rsso, tmp_path):
     assert not units
 
 
+@pytest.mark.parametrize("folder", TODAY[1:], ids=lambda folder: folder.name)
+def test_a_run_of_house_rules_replays_without_a_model_and_without_a_configuration(folder, rsso, tmp_path):
+    code, out, err = rsso("run", "--replay", folder, "--out", tmp_path / "again")
+
+    assert (code, "no model is asked" in err) == (0, True), err
+    assert "equal: 504 of 504 records are equal" in " ".join((out + err).split())
+
+
+HAND = "react+constitution+hand - react"
+
+
+@pytest.mark.parametrize(
+    ("name", "gain"), [("one", ("+26.04", "+10.3", "+44.0")), ("two", ("+38.54", "+20.6", "+57.6"))]
+)
+def test_rules_by_hand_beat_no_memory_in_both_repositories(rsso, monkeypatch, name, gain):
+    """The first verdicts on a language model here that are decided."""
+    monkeypatch.setenv("COLUMNS", "200")
+    _, out, _ = rsso("report", ROOT / f"examples/recorded/house-rules-{name}")
+
+    assert f" {HAND} 96 {' '.join(gain)} " in " ".join(out.split())
+    assert f"react+constitution+hand beats react on other task types by {gain[0][1:]} points" in " ".join(out.split())
+
+
 def decode_calls(store, unit):
     """The requests and answers of a unit, trial by trial."""
     log = store.read_log(unit)
