@@ -10,6 +10,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 # What `make demo` shows: a recorded run of a language model, and two parts that the embedded player plays by its rules.
 # Neither method holds skills, so no embedder is asked for anything.
 DEMO     := examples/recorded/house-rules-one
+CEILING  := --ceiling react+constitution+hand
 RECORDED := examples/recorded/babyai-2x2
 RULES    := --protocol adapt/4 --set protocol.trials=3 --set protocol.steps=20
 
@@ -19,12 +20,12 @@ demo: install-demo
 	@echo "1 of 3: a small language model in a repository with rules of its own, without a memory and with four of them: 96"
 	@echo "held-out requests, replayed from its log without the model; then what it did where skill is asked for, in BabyAI"
 	@mkdir -p runs/demo
-	$(RSSO) run --replay $(DEMO) --out runs/demo/replayed > runs/demo/replayed.txt
-	@$(RSSO) report runs/demo/replayed --ceiling react+constitution+hand | sed -n '/^How much of the room/,/^Room:/p'
-	$(RSSO) report runs/demo/replayed --html runs/demo/report.html > runs/demo/report.txt
+	$(RSSO) run --replay $(DEMO) --out runs/demo/replayed > runs/demo/replayed.txt 2>&1 || { cat runs/demo/replayed.txt; exit 1; }
+	@$(RSSO) report runs/demo/replayed $(CEILING) | sed -n '/^How much of the room/,/^$$/p'
+	$(RSSO) report runs/demo/replayed $(CEILING) --html runs/demo/report.html > runs/demo/report.txt
 	@awk -v RS= 'END { print }' runs/demo/report.txt
 	@echo; $(RSSO) report $(RECORDED) --against react | awk -v RS= 'END { print }'
-	@echo; echo "2 of 3: the same comparison on three variants, played here by rules: what is written after a trial is read in the next"
+	@echo; echo "2 of 3: equal retries and reflections on three variants, played here by rules: what is written after a trial is read in the next"
 	$(BIN)/python examples/watch_it_learn.py
 	@echo; echo "3 of 3: two instructions by hand, one kind, one that knows animals: a compile tells which of them helps"
 	$(RSSO) compile --method reflexion --candidates examples/lifespans/candidates.toml --calib 3-per-task \
