@@ -40,7 +40,7 @@ from typing import IO, Any, Literal
 from benchmarks.script import exit_lacking, make_parser, parse_options, print_head, print_row
 from rsso_dspy.answers.actions import ActionForm, read_action
 from rsso_dspy.environments.house_rules.markdown import format_rules
-from rsso_dspy.environments.house_rules.repositories import PLAYED, get_repository
+from rsso_dspy.environments.house_rules.repositories import PLAYED, get_repository, order_by_draw
 from rsso_dspy.environments.house_rules.rules import Attempt, Repository, Request, Rule
 from rsso_dspy.files import atomic_path, parse_entry, read_text, read_toml
 from rsso_dspy.records import SOLVED_SCORE
@@ -182,11 +182,6 @@ def show_summary(material: Material, _: Rule) -> Opening:
 def show_summary_with_rule(material: Material, rule: Rule) -> Opening:
     conversation = material.conversation
     return Opening(f"{conversation.summary} {conversation.rule_lead} {rule.text}")
-
-
-def order_by_draw(texts: Sequence[str], *seed: str) -> list[str]:
-    """Return texts in an order that a seed draws."""
-    return sorted(texts, key=lambda text: hashlib.sha256("\n".join((*seed, text)).encode()).hexdigest())
 
 
 def format_texts(texts: Sequence[str]) -> str:

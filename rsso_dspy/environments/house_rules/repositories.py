@@ -60,7 +60,7 @@ def _read_families() -> Sequence[Family]:
     return families
 
 
-def _order_by_draw(names: Sequence[str], *seed: str) -> list[str]:
+def order_by_draw(names: Sequence[str], *seed: str) -> list[str]:
     """Return names in an order that a seed draws."""
     return sorted(names, key=lambda name: hashlib.sha256("\n".join((*seed, name)).encode()).hexdigest())
 
@@ -68,13 +68,13 @@ def _order_by_draw(names: Sequence[str], *seed: str) -> list[str]:
 def _draw_usual_families(repository: str, families: Sequence[Family]) -> frozenset[str]:
     """Return the families whose rule asks for what one would do anyway: none that asks for another command before."""
     able = [family["name"] for family in families if "before" not in family]
-    return frozenset(_order_by_draw(able, "usual", repository)[: len(families) // SHARE_USUAL])
+    return frozenset(order_by_draw(able, "usual", repository)[: len(families) // SHARE_USUAL])
 
 
 def _draw_tellings(repository: str, families: Sequence[Family]) -> dict[str, Telling]:
     """Return how much the refusals of each family tell: each kind as often as the others."""
     kinds: tuple[Telling, ...] = get_args(Telling)
-    names = _order_by_draw([family["name"] for family in families], "telling", repository)
+    names = order_by_draw([family["name"] for family in families], "telling", repository)
     return {name: kinds[place % len(kinds)] for place, name in enumerate(names)}
 
 
@@ -82,7 +82,7 @@ def _draw_value(repository: str, family: Family) -> str:
     """Return one of the values that are not usual, another one for each repository that is played."""
     names = [*family["values"]]
     unusual = names if "before" in family else names[1:]
-    drawn = _order_by_draw(unusual, "value", family["name"])
+    drawn = order_by_draw(unusual, "value", family["name"])
     return drawn[PLAYED.index(repository) if repository in PLAYED else 0]
 
 
