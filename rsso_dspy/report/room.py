@@ -5,7 +5,7 @@ person wrote down.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy as np
 from rsso_dspy.power import LEVEL
 from rsso_dspy.records import UnitRecord
 from rsso_dspy.report import metrics
-from rsso_dspy.report.intervals import group_values
 from rsso_dspy.report.metrics import UnitKey, get_best_accumulator
 
 HIGHEST_BOTTOM = 80.0  # mean points of the arm without a memory above which hardly anything is left to gain
@@ -28,9 +27,8 @@ class RoomShare:
     arm: str
     gain: float  # points above the bottom
     share: float
-    interval: (
-        tuple[float, float] | None
-    )  # 95%, over task types; None where the ceiling's gain is not known to be above 0
+    interval: tuple[float, float] | None
+    """95%, over task types; None where the ceiling's gain is not known to be above 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,32 +58,53 @@ class Room:
 def measure_room(bottom: str, ceiling: str, arms: Mapping[str, Sequence[UnitRecord]]) -> Room | None:
     """Measure the room between two of these arms, and what part of it each other arm fills; None without a unit that
     all arms finished."""
-    scored = {
-        arm: {metrics.get_unit_key(record): record for record in metrics.select_scored_units(records)}
-        for arm, records in arms.items()
-    }
-    shared = sorted(set.intersection(*(set(units) for units in scored.values())))
-    if not shared:
+    points = _list_shared_points(arms)
+    if points is None:
         return None
-    trials = min(metrics.list_allowed_trials([list(units.values()) for units in scored.values()]))
-    points = {arm: [get_best_accumulator(units[key], trials) for key in shared] for arm, units in scored.items()}
-    lowest, highest = fmean(points[bottom]), fmean(points[ceiling])
+    lowest, highest = fmean(points.by_arm[bottom]), fmean(points.by_arm[ceiling])
+    room = Room(bottom, ceiling, len(points.keys), points.trials, lowest, highest, shares=())
+    if highest <= lowest:
+        return room
 
-    shares: list[RoomShare] = []
-    if highest > lowest:
-        room = _sum_gains(shared, points[bottom], points[ceiling])
-        for arm, own in points.items():
-            if arm not in (bottom, ceiling):
-                gains = _sum_gains(shared, points[bottom], own)
-                gain = fmean(own) - lowest
-                shares.append(RoomShare(arm, gain, gain / (highest - lowest), estimate_ratio(gains, room)))
-    return Room(bottom, ceiling, len(shared), trials, lowest, highest, tuple(shares))
+    others = [arm for arm in arms if arm not in (bottom, ceiling)]
+    return replace(room, shares=tuple(_measure_share(arm, room, points) for arm in others))
 
 
-def _sum_gains(keys: Sequence[UnitKey], before: Sequence[float], after: Sequence[float]) -> list[float]:
-    """Return the sum of the gains of each task type."""
-    pairs = ((key[0], late - early) for key, early, late in zip(keys, before, after, strict=True))
-    return [sum(gains) for gains in group_values(pairs).values()]
+@dataclass(frozen=True, slots=True)
+class _SharedPoints:
+    """Points of the units that all arms finished, each the best of as many first trials."""
+
+    keys: Sequence[UnitKey]
+    trials: int
+    by_arm: Mapping[str, Sequence[float]]  # in the order of the keys
+
+    def sum_gains(self, first: str, second: str) -> list[float]:
+        """Return the sum of the gains of the second arm over the first, for each task type."""
+        gains_by_type: dict[str, float] = {}
+        for key, before, after in zip(self.keys, self.by_arm[first], self.by_arm[second], strict=True):
+            gains_by_type[key[0]] = gains_by_type.get(key[0], 0.0) + after - before
+        return list(gains_by_type.values())
+
+
+def _list_shared_points(arms: Mapping[str, Sequence[UnitRecord]]) -> _SharedPoints | None:
+    units_by_arm: dict[str, dict[UnitKey, UnitRecord]] = {}
+    for arm, records in arms.items():
+        scored = metrics.select_scored_units(records)
+        units_by_arm[arm] = {metrics.get_unit_key(record): record for record in scored}
+
+    keys = sorted(set.intersection(*(set(units) for units in units_by_arm.values())))
+    if not keys:
+        return None
+
+    trials = min(metrics.list_allowed_trials([list(units.values()) for units in units_by_arm.values()]))
+    by_arm = {arm: [get_best_accumulator(units[key], trials) for key in keys] for arm, units in units_by_arm.items()}
+    return _SharedPoints(keys, trials, by_arm)
+
+
+def _measure_share(arm: str, room: Room, points: _SharedPoints) -> RoomShare:
+    gain = fmean(points.by_arm[arm]) - room.lowest
+    interval = estimate_ratio(points.sum_gains(room.bottom, arm), points.sum_gains(room.bottom, room.ceiling))
+    return RoomShare(arm, gain, gain / (room.highest - room.lowest), interval)
 
 
 def estimate_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> tuple[float, float] | None:
