@@ -20,7 +20,14 @@ from rsso_dspy.experience import (
 )
 from rsso_dspy.files import make_marked_kind
 from rsso_dspy.memory.constitution import LASTING, Constitution
-from rsso_dspy.memory.formats import LIBRARY_KIND, ConstitutionFile, SkillLibraryFile, read_constitution, read_library
+from rsso_dspy.memory.formats import (
+    CONSTITUTION_KIND,
+    LIBRARY_KIND,
+    ConstitutionFile,
+    SkillLibraryFile,
+    read_constitution,
+    read_library,
+)
 from rsso_dspy.memory.skills import parse_skill_snapshot
 from rsso_dspy.plan import Plan
 from rsso_dspy.programs.methods import MEMORIES, METHODS, load_memory
@@ -29,7 +36,8 @@ from rsso_dspy.records import Source, SourceKind, UnitRecord
 from rsso_dspy.store.run_folder import Arm, Store
 from rsso_dspy.store.unit_log import JobRecord
 
-LIBRARY = make_marked_kind("skill library", f'"kind": "{LIBRARY_KIND}"'.encode())
+LIBRARY_FILE = make_marked_kind("skill library", f'"kind": "{LIBRARY_KIND}"'.encode())
+CONSTITUTION_FILE = make_marked_kind("constitution", f'"kind": "{CONSTITUTION_KIND}"'.encode())
 
 
 def sources_of(memories: Mapping[str, Any], kind: SourceKind, name: str, digest: str = "") -> tuple[Source, ...]:
@@ -114,6 +122,12 @@ def load_initial_constitution(
     kept = [category for category in LASTING if category in config.memory.constitution.categories]
     if not book.constitution.document and not book.constitution.select_rules(*kept):
         raise UsageError(f"{file} holds no {' or '.join(kept)} rule, so reading it would have no effect; drop it")
+    most = config.memory.constitution.relevant
+    if book.constitution.document and most is not None:
+        say(
+            f"{file} is read whole, so memory.constitution.relevant={most} changes nothing of it: "
+            f"`rsso-dspy constitution split {file} -o FILE` makes rules to choose from"
+        )
     writers = [method.name for method in reading if method.writing]
     if book.constitution.document and writers:
         raise UsageError(

@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from rsso_dspy.bounds import MOST_EPISODES
+from rsso_dspy.bounds import MOST_EPISODES, shorten_text
 from rsso_dspy.cli import options
 from rsso_dspy.cli.options import echo, format_plural, print_json, print_status, split_tasks
 from rsso_dspy.files import atomic_write_text, check_output_path
 
 skills_app = typer.Typer(help="Export the skill library of a unit.", no_args_is_help=True)
 constitution_app = typer.Typer(
-    help="Build a constitution from calibration variants, and show it.", no_args_is_help=True
+    help="Build a constitution from calibration variants or a text, and show it.", no_args_is_help=True
 )
 
 
@@ -25,9 +25,9 @@ def export_skills(
 ) -> None:
     """Write a unit's library and its provenance into one JSON file, which `rsso-dspy run --skills FILE` starts from."""
     from rsso_dspy.cli.results import print_left_out_files
-    from rsso_dspy.memory_files import LIBRARY, export_library
+    from rsso_dspy.memory_files import LIBRARY_FILE, export_library
 
-    check_output_path(out, kind=LIBRARY)
+    check_output_path(out, kind=LIBRARY_FILE)
     library, record = export_library(run, unit, arm, print_left_out_files)
     atomic_write_text(out, library.to_json())
     echo(f"{out}: {format_plural(library.snapshot['library'], 'skill')} of {unit}, {record.arm}, from {run}")
@@ -73,6 +73,27 @@ def build_constitution(
     plan = plan_constitution_build(config, drawn.train, writer, out, explore, print_status)
     head = f"{writer} rules from {format_plural(plan.plan.units, 'variant')} ({calib})"
     build_and_print(plan, head, drawn.notes, start)
+
+
+@constitution_app.command("split")
+def split_constitution(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Text with lists of rules, such as AGENTS.md.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Constitution file.")] = Path("constitution.json"),
+) -> None:
+    """Write each list item of a text as a rule of its own, which memory.constitution.relevant can choose from.
+
+    A heading below the first level and the items above an item precede it. `rsso-dspy run --constitution FILE` reads
+    the text itself whole.
+    """
+    from rsso_dspy.memory.formats import split_document
+    from rsso_dspy.memory_files import CONSTITUTION_FILE
+
+    check_output_path(out, kind=CONSTITUTION_FILE)
+    book, left_out = split_document(file)
+    atomic_write_text(out, book.to_json())
+    echo(f"{out}: {format_plural(book.constitution.rules, 'rule')} from {file}")
+    if left_out:
+        echo(f"{format_plural(left_out, 'part')} outside of lists left out, from {shorten_text(left_out[0])!r} on")
 
 
 @constitution_app.command("show")

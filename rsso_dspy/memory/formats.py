@@ -22,14 +22,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
+from rsso_dspy.bounds import shorten_text
 from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
 from rsso_dspy.files import explain_absence, read_json, read_text
 from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.skill_windows import SkillSettings
 from rsso_dspy.memory.skills import SkillMemoryState, parse_skill_snapshot
-from rsso_dspy.memory.texts import clean_document, clean_text
+from rsso_dspy.memory.texts import LONGEST_TEXT, clean_document, clean_text
+from rsso_dspy.records import Lesson
 
 LIBRARY_KIND, CONSTITUTION_KIND = "rsso-dspy skill library", "rsso-dspy constitution"
+BY_HAND = "written by hand"  # source of a rule that a person wrote
 SCHEMA = 1  # schema version of both files; others are refused
 
 
@@ -102,7 +105,7 @@ class _RuleRow(BaseModel, strict=True):
     solution: Cleaned = ""
     id: Annotated[str, Field(pattern=r"^([AE]\d{1,9})?$")] = ""  # category and number; empty: to be given
     task: str = ""
-    source: str = "written by hand"
+    source: str = BY_HAND
     count: int = Field(1, ge=1)
 
     @model_validator(mode="after")
@@ -196,6 +199,31 @@ def read_constitution(path: Path) -> ConstitutionFile:
     rules = [row.model_dump() for row in book.rules]
     held = Constitution.load({"rules": rules, "numbered": next(numbers) - 1})
     return ConstitutionFile(held, data.get("provenance", {}), tuple(book.examples))
+
+
+def split_document(path: Path) -> tuple[ConstitutionFile, Sequence[str]]:
+    """Return the rules in the lists of a text such as AGENTS.md, and the first lines of what stands in no list. Raises
+    `UsageError` for a file that holds rules already, one without lists, and an item that is too long for a rule."""
+    from rsso_dspy.memory.markdown_rules import split_rules
+
+    document = _read_document(path)
+    if document is None:
+        read_constitution(path)  # says what is wrong with a file that is neither
+        raise UsageError(f"{path} holds rules already: read it as it is, with --constitution {path}")
+
+    split = split_rules(document)
+    if not split.rules:
+        raise UsageError(f"{path} holds no list: write each rule on a line of its own that begins with a dash")
+    for rule in split.rules:
+        if len(rule) > LONGEST_TEXT:
+            raise UsageError(
+                f"{path}: the list item {shorten_text(rule)!r} has {len(rule)} characters, and a rule has "
+                f"{LONGEST_TEXT} at most; make it shorter, or several items"
+            )
+
+    lessons = [Lesson("abstract", clean_text(rule)) for rule in split.rules]
+    book = Constitution().with_lessons([lesson for lesson in lessons if lesson.text], "", BY_HAND)
+    return ConstitutionFile(book), split.left_out
 
 
 def format_examples(path: Path | None, usual: Sequence[str] = ()) -> str:

@@ -101,6 +101,31 @@ def test_arms_of_two_constitutions_differ_in_that_region_alone(layout):
     assert compared > 20
 
 
+def test_of_the_rules_of_a_text_the_nearest_are_shown_and_the_text_itself_stays_whole():
+    Path("HOUSE.md").write_text(
+        "# House\n\n- Commit with `git commit --signoff`.\n- Find every line with a word by `ag WORD`.\n"
+    )
+    said = call("constitution", "split", "HOUSE.md", "-o", "house.json")
+    assert said.splitlines() == ["house.json: 2 rules from HOUSE.md"]
+
+    rules = ("--constitution", "whole=HOUSE.md", "--constitution", "near=house.json")
+    nearest = ("--set", "memory.constitution.relevant=1", "--set", "embedder.model=lexical")
+    tasks = ("--benchmark", "house-rules", "--tasks", "git-commit,code-search", "--per-task", 1, "--trials", 1)
+    said = call("run", *tasks, "--methods", "react+constitution", *rules, *nearest, "--out", "run")
+
+    assert "HOUSE.md is read whole, so memory.constitution.relevant=1 changes nothing of it" in said
+    assert "`rsso-dspy constitution split HOUSE.md -o FILE` makes rules to choose from" in said
+    shown = {
+        "git-commit": "Commit with `git commit --signoff`.",
+        "code-search": "Find every line with a word by `ag WORD`.",
+    }
+    for key, prompts in list_prompts("run", "react+constitution+near").items():
+        text = "\n".join(prompts[0])
+        assert [rule in text for rule in shown.values()] == [task == key.partition("::")[0] for task in shown]
+    for prompts in list_prompts("run", "react+constitution+whole").values():
+        assert all(rule in "\n".join(prompts[0]) for rule in shown.values())
+
+
 def test_records_name_the_constitution_and_the_source_of_each_arm():
     said = call(*BASE, *METHODS, *BOTH, "--trials", 1, "--out", "run")
 
