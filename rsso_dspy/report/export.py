@@ -52,7 +52,7 @@ COLUMNS: Mapping[RowKind, Mapping[str, str]] = {
         "int32: best_so_far trials_allowed budget steps invalid malformed asked_back no_effect", "string: error",
         "bool: unit_errored", "int32: unit_stalled replayed", "int64: failed_requests calls tokens_in tokens_out",
         "double: usd", "int64: " + " ".join(f"{role}_{each.name}" for role in ROLES for each in fields(Usage)),
-        "string: start shown", "strings: learnt_on", "string: " + " ".join(f"provenance_{name}" for name in NOTED),
+        "string: start shown", "strings: learnt_on strata", "string: " + " ".join(f"provenance_{name}" for name in NOTED),
     ),
     "steps": _list_columns(
         *KEYS, "int32: step", "string: proposed action observation look inventory", "int32: reward score accumulator",
@@ -80,6 +80,8 @@ def _build_trial_rows(record: JobRecord, price_of: PriceOf) -> Iterator[dict[str
     unit = isinstance(record, UnitRecord)
     budgets = [record.budget] * len(record.trials) if isinstance(record, UnitRecord) else record.budgets
     allowed = record.trials_allowed or None if isinstance(record, UnitRecord) else len(budgets)
+    if isinstance(record, UnitRecord):
+        shared |= {"strata": record.strata}
     best = 0
     for trial, budget in zip(record.trials, budgets, strict=False):
         row = {**_build_row_keys(record, trial), **shared, "outcome": "error", "error": trial.error}

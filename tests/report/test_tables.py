@@ -106,7 +106,7 @@ CELLS = [
     (SOLVED_EARLY, "learning", "sso", "mean/trial", "50.00", "mean of unit means"),
     (UNEQUAL, "learning", "omnireflect-symbolic", "best_of_2", "n/a", ""),
     (UNEQUAL, "methods", "react", "Mean", "70.00", "react 3, omnireflect-symbolic 1"),
-    (UNEQUAL, "tasks", "boil", "omnireflect-symbolic - react", "+20.0", "best of the first 1 trials"),
+    (UNEQUAL, "tasks", "boil", "omnireflect-symbolic - react", "+20.0", "scores are those of the first trial"),
     (ONE_ERRORED, "methods", "sso", "units", "5 (1 err)", ""),
     (ONE_ERRORED, "differences", "rsso - sso", "pairs", "5 (-1)", "(-n): number of pairs left out"),
     (ONE_ERRORED, "tasks", "boil", "sso", "10.0", ""),
