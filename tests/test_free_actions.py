@@ -7,7 +7,9 @@ from rsso_dspy.adapter import ChatAdapter, read_answer
 from rsso_dspy.answers.actions import ActionForm, find_action, read_action
 from rsso_dspy.environments import find_free_form
 from rsso_dspy.playing import playing
+from rsso_dspy.programs.render import render_recent_steps
 from rsso_dspy.programs.roles import read_answer as read_prediction
+from rsso_dspy.records import State, Step
 from rsso_dspy.signatures.actor import FlatActor
 from tests.live import Engine
 from tests.toy_benchmark import Counting
@@ -72,6 +74,13 @@ def test_a_line_is_whole_alone_and_behind_its_label(action):
         ("Open door.", LISTED, "open door"),
         ("- wait", LISTED, "wait"),
         ("npm install\nnpm test", LINE, "npm install"),
+        ("> npm install", LINE, "npm install"),  # as prompts show the actions of earlier attempts
+        ("Step 1. > npm install", LINE, "npm install"),
+        ("> `npm install`", LINE, "npm install"),
+        ("> open door", KNOWN, "open door"),
+        (">file", LINE, ">file"),
+        (">", LINE, ">"),
+        ("Step 1. Open it.", LINE, "Step 1. Open it."),
         (FENCED, TEXT, FUNCTION),
         (f"```\n{FUNCTION}\n```", TEXT, FUNCTION),
         (FUNCTION, TEXT, FUNCTION),
@@ -303,3 +312,15 @@ TAGGED = ActionForm(verbs=frozenset({"<go>"}), possible=frozenset({"open <b>"}))
 def test_an_action_is_as_it_was_written_unless_it_is_known_as_it_was_read(said, form, action, cut):
     answer = read_prediction(predict(said, form), (), form)
     assert (answer.action, answer.cut) == (action, cut)
+
+
+def test_an_action_that_is_copied_as_earlier_attempts_show_it_is_the_action():
+    """A small model, shown its last attempt, answered `> ls logs` in the mark of that transcript."""
+    start, seen = State("You are at the root.", "", ""), State("Refused.", "", "")
+    step = Step("ls logs", "ls logs", seen, reward=0, score=0, understood=True)
+    transcript = render_recent_steps([start, seen], [step])
+    shown = next(line for line in transcript.splitlines() if "ls logs" in line)
+
+    assert shown == "Step 1. > ls logs"
+    assert read_action(shown, LINE) == "ls logs"
+    assert read_action(shown.removeprefix("Step 1. "), LINE) == "ls logs"

@@ -48,6 +48,9 @@ EMPHASIS = (("*", "*"), ("_", "_"))
 LIST_MARK = re.compile(r"^(?:[-*•>+]\s+|\(?\d{1,2}[.)]\s+)")
 """What stands ahead of an item of a list."""
 
+SHOWN_MARK = re.compile(r"^(?:Step \d+\. )?> +(?=\S)")
+"""What stands ahead of an action where prompts show earlier attempts, and is copied with it."""
+
 GIVEN = "given"
 """Key of a prediction with an action of which something was cut off: what the model gave as its action."""
 
@@ -105,6 +108,7 @@ def find_ahead(text: str, action: str, form: ActionForm) -> str:
 
 
 def _read_line(line: str, form: ActionForm) -> str:
+    line = SHOWN_MARK.sub("", line)
     possible = {action.lower(): action for action in form.possible}
     for candidate in (line, LIST_MARK.sub("", line)):
         action = _strip_pair(candidate, PAIRS)
