@@ -59,8 +59,8 @@ def find_passage(text: str, completion: str) -> str:
 
 def _spell_letter(letter: str) -> str:
     """Return a pattern of what a letter may have been written as."""
-    written = {"<": "(?:<|&lt;)", ">": "(?:>|&gt;)", "\n": rf"(?:\n|(?xs:{UNREAD.pattern}))"}
-    return written.get(letter) or re.escape(letter)
+    spellings = {"<": "(?:<|&lt;)", ">": "(?:>|&gt;)", "\n": rf"(?:\n|(?xs:{UNREAD.pattern}))"}
+    return spellings.get(letter) or re.escape(letter)
 
 
 def separate(completion: str, names: Names, keeps_code: bool = False) -> Separated:

@@ -65,8 +65,8 @@ def read_action(text: str, form: ActionForm) -> str:
     if contents:
         text = contents[0]
     if form.form == "text":
-        whole = text.strip("\n").rstrip()
-        return whole if contents else _strip_pair(whole, PAIRS[:1])
+        action = text.strip("\n").rstrip()
+        return action if contents else _strip_pair(action, PAIRS[:1])
 
     lines = [line.strip() for line in join_lines(text).splitlines() if line.strip()]
     return _read_line(lines[0], form) if lines else ""
@@ -77,7 +77,7 @@ def find_action(text: str, form: ActionForm) -> str:
     several objects, or several lines of which none begins with a known verb."""
     if find_fences(text):
         return read_action(text, form)
-    objects = [each for each in find_objects(text) if form.fits(each.keys)]
+    objects = [item for item in find_objects(text) if form.fits(item.keys)]
     if objects:
         return read_action(objects[0].content, form) if len(objects) == 1 else ""
     if _is_talk(text):
@@ -100,9 +100,9 @@ def find_ahead(text: str, action: str, form: ActionForm) -> str:
     """Return what stands in an answer without labels ahead of the block that is its action, or of its last line."""
     for block in find_fences(text):
         return text[: block.start]
-    for each in find_objects(text):
-        if form.fits(each.keys):
-            return text[: each.start]
+    for item in find_objects(text):
+        if form.fits(item.keys):
+            return text[: item.start]
     place = text.rfind(action)
     return text[:place] if place > 0 else ""
 
@@ -118,9 +118,9 @@ def _read_line(line: str, form: ActionForm) -> str:
 
         stopped = action.rstrip(".! ")
         is_one_sentence = re.search(r"[.!?]\s", stopped) is None
-        for known in (action, stopped):
-            if known.lower() in possible:
-                return possible[known.lower()]
+        for spelling in (action, stopped):
+            if spelling.lower() in possible:
+                return possible[spelling.lower()]
         if form.knows(action):
             return stopped if is_one_sentence else action
     return _strip_pair(line, PAIRS)

@@ -70,7 +70,7 @@ class Block(NamedTuple):
 def separate_blocks(text: str, names: Names) -> Separated:
     """Take the blocks of thought off a text, and what stands around a block that is the answer."""
     thoughts: list[str] = []
-    named: dict[str, str] = {}
+    by_field: dict[str, str] = {}
     is_guess = False
 
     for _ in range(MOST_BLOCKS):
@@ -89,13 +89,13 @@ def separate_blocks(text: str, names: Names) -> Separated:
             return replace(
                 inner,
                 thinking=_join([*thoughts, inner.thinking]),
-                named={**named, **inner.named},
+                named={**by_field, **inner.named},
                 is_guess=is_guess,
             )
 
         content = block.content.strip()
         if owner and block.is_closed:
-            named[owner] = content
+            by_field[owner] = content
         else:
             thoughts.append(content)
         if not block.mark.is_thought:
@@ -106,7 +106,7 @@ def separate_blocks(text: str, names: Names) -> Separated:
     return Separated(
         text=answer,
         thinking=_join([*thoughts, *dropped]),
-        named=named,
+        named=by_field,
         frame=_find_frame(answer, names),
         is_guess=is_guess,
     )

@@ -61,10 +61,10 @@ def _find_closing(text: str, begin: int, fence: str) -> tuple[int, int] | None:
 
 def _end_at_last_line(text: str, begin: int, fence: str) -> tuple[int, int]:
     """Return where a block ends that no line ends: at a fence behind its last line, or with the text."""
-    whole = text.rstrip()
-    if whole.endswith(fence) and len(whole) - len(fence) >= begin:
-        return len(whole) - len(fence), len(whole)
-    return len(whole) if len(whole) > begin else begin, len(text)
+    trimmed = text.rstrip()
+    if trimmed.endswith(fence) and len(trimmed) - len(fence) >= begin:
+        return len(trimmed) - len(fence), len(trimmed)
+    return len(trimmed) if len(trimmed) > begin else begin, len(text)
 
 
 def mask_fences(text: str) -> str:

@@ -41,15 +41,15 @@ class Object:
 
 def find_objects(text: str) -> list[Object]:
     """Return the objects of a text, in order, without those inside of others."""
-    found: list[Object] = []
+    objects: list[Object] = []
     for begin in _list_openings(text):
-        if found and begin < found[-1].end:
+        if objects and begin < objects[-1].end:
             continue
         end = _find_end(text, begin)
         line, _, _ = text[end:].partition("\n")
         if end > begin and not line.strip():
-            found.append(Object(begin, end, text[begin:end]))
-    return found
+            objects.append(Object(begin, end, text[begin:end]))
+    return objects
 
 
 def _list_openings(text: str) -> Iterator[int]:
@@ -76,15 +76,15 @@ def _find_end(text: str, begin: int) -> int:
 
 def mask_objects(text: str) -> str:
     """Return a text of the same length in which no letter stands in an object."""
-    for each in find_objects(text):
-        text = text[: each.start] + re.sub(r"[^\n]", "\0", each.content) + text[each.end :]
+    for item in find_objects(text):
+        text = text[: item.start] + re.sub(r"[^\n]", "\0", item.content) + text[item.end :]
     return text
 
 
 def join_lines(text: str) -> str:
     """Return a text that is one object as one line; another text as it is."""
-    found = find_objects(text)
-    if len(found) == 1 and found[0].content == text.strip():
+    objects = find_objects(text)
+    if len(objects) == 1 and objects[0].content == text.strip():
         return " ".join(line.strip() for line in text.strip().splitlines())
     return text
 

@@ -145,22 +145,22 @@ def choose_turn(text: str, names: Names) -> Turn:
 
 
 def _take_own(parts: Sequence[Part]) -> list[Part]:
-    own: list[Part] = []
+    own_parts: list[Part] = []
     for part in parts:
         if not part.text.strip():
             continue
         if part.speaker.is_own:
-            own.append(part)
-        elif own:
+            own_parts.append(part)
+        elif own_parts:
             break
-    return own
+    return own_parts
 
 
 def _join_channels(parts: Sequence[Part]) -> Turn:
     """Return the first final channel, after what was thought before; without one, what stands in no channel."""
     for place, part in enumerate(parts):
         if part.speaker.channel == "final":
-            return Turn(part.text, _join(before.text for before in parts[:place]))
+            return Turn(part.text, _join(thought.text for thought in parts[:place]))
     answer = _join(part.text for part in parts if not part.speaker.channel)
     thinking = _join(part.text for part in parts if part.speaker.channel)
     return Turn(answer, thinking)
@@ -181,18 +181,18 @@ def _split_turns(text: str, names: Names) -> list[Part]:
     for mark in _list_structure(text, names):
         if mark.start < place:
             continue
-        before = text[place : mark.start]
+        piece = text[place : mark.start]
         place = mark.end
 
         if mark.topic == "channel" and mark.closes:
-            parts = _close_channel(parts, before, speaker)
+            parts = _close_channel(parts, piece, speaker)
             speaker = Speaker()
             continue
 
-        bare_head = BARE_HEAD.search(before) if mark.topic == "message" else None
+        bare_head = BARE_HEAD.search(piece) if mark.topic == "message" else None
         if bare_head:
-            before = before[: bare_head.start()]
-        parts.append(Part(before, speaker))
+            piece = piece[: bare_head.start()]
+        parts.append(Part(piece, speaker))
 
         head = HEAD.match(text, place) if mark.topic == "channel" else bare_head
         if head:
@@ -212,10 +212,10 @@ def _split_turns(text: str, names: Names) -> list[Part]:
 
 def _close_channel(parts: Sequence[Part], before: str, speaker: Speaker) -> list[Part]:
     """Return the parts at the end of a channel: if nothing opened it, all that stands before it is in it."""
-    whole = [*parts, Part(before, speaker)]
-    if any(part.speaker.channel for part in whole):
-        return whole
-    return [Part(part.text, Speaker(part.speaker.is_own, "thought")) for part in whole]
+    all_parts = [*parts, Part(before, speaker)]
+    if any(part.speaker.channel for part in all_parts):
+        return all_parts
+    return [Part(part.text, Speaker(part.speaker.is_own, "thought")) for part in all_parts]
 
 
 def _follow(speaker: Speaker, mark: Mark) -> Speaker:

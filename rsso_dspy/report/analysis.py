@@ -87,8 +87,8 @@ def build_cost_report(played: RunRecords, price_of: PriceOf) -> CostReport:
         models.setdefault(record.arm, {}).update(record.models)
 
     def price(spent: Sequence[RoleUsage]) -> tuple[CostEntry, ...]:
-        named = [(arm, role, models.get(arm, {}).get(role, ""), usage) for arm, role, usage in spent]
-        return tuple(price_usage(*each, price_of) for each in named)
+        rows = [(arm, role, models.get(arm, {}).get(role, ""), usage) for arm, role, usage in spent]
+        return tuple(price_usage(*row, price_of) for row in rows)
 
     abandoned, under_way, set_aside = price(played.abandoned), price(played.under_way), price(played.set_aside)
     everything = (*entries, *abandoned, *under_way, *set_aside)
@@ -108,24 +108,25 @@ def build_cost_report(played: RunRecords, price_of: PriceOf) -> CostReport:
 
 
 def describe_unreported_costs(bill: CostReport) -> list[str]:
-    begun = f"Unfinished units and trainings took {_describe_usage(bill.begun)}; costs include them, scores do not."
-    lines = [begun] if bill.begun.calls else []
+    sentence = f"Unfinished units and trainings took {_describe_usage(bill.begun)}; costs include them, scores do not."
+    lines = [sentence] if bill.begun.calls else []
     for entries, kind in (
         (bill.abandoned, "that were interrupted, or ended in an error and were played again"),
         (bill.under_way, "being played now"),
     ):
-        if (spent := total_usage(entries)).calls:
+        usage = total_usage(entries)
+        if usage.calls:
             paid = format_dollars(total_billed(entries))
-            lines.append(f"The tables leave out {_describe_usage(spent)}, {paid}, of trials {kind}.")
+            lines.append(f"The tables leave out {_describe_usage(usage)}, {paid}, of trials {kind}.")
     return lines + _describe_damaged_logs(bill)
 
 
 def _describe_damaged_logs(bill: CostReport) -> list[str]:
     lines = []
-    spent = total_usage(bill.set_aside)
-    if spent.calls:
+    usage = total_usage(bill.set_aside)
+    if usage.calls:
         paid = format_dollars(total_billed(bill.set_aside))
-        lines.append(f"The tables leave out {_describe_usage(spent)}, {paid}, of damaged logs.")
+        lines.append(f"The tables leave out {_describe_usage(usage)}, {paid}, of damaged logs.")
     if bill.unreadable_lines:
         count = "1 line" if bill.unreadable_lines == 1 else f"{bill.unreadable_lines:,} lines"
         lines.append(f"{count} of damaged logs cannot be read, so the bill may be short.")
@@ -144,7 +145,7 @@ def serialize_cost_report(bill: CostReport) -> dict[str, Any]:
         left_out["set_aside"] = bill.set_aside
         data["unreadable_lines"] = bill.unreadable_lines
     for name, entries in left_out.items():
-        data[name] = [{"arm": each.arm, "role": each.role, "usage": asdict(each.usage)} for each in entries]
+        data[name] = [{"arm": entry.arm, "role": entry.role, "usage": asdict(entry.usage)} for entry in entries]
         data[f"{name}_billed"] = total_billed(entries)
     return data
 
@@ -226,14 +227,15 @@ class Analysis:
     @property
     def main_result(self) -> compare.Comparison | None:
         """The main comparison: reflections beside skills if the run has it, as in the paper, otherwise the first."""
-        beside = [each for each in self.comparisons if each.asks == compare.BESIDE_SKILLS]
+        beside = [pair for pair in self.comparisons if pair.asks == compare.BESIDE_SKILLS]
         return next(iter([*beside, *self.comparisons]), None)
 
     @property
     def compared_by_task(self) -> list[compare.Comparison]:
         """The comparisons shown by task type: the main one, and what reflections add without skills (rSSO, Table 2)."""
-        main, asked = self.main_result, (pair for pair in self.comparisons if pair.asks == compare.OVER_RETRIES)
-        without = [pair for pair in asked if "reflexion" in pair.second and pair is not main]
+        main = self.main_result
+        over_retries = [pair for pair in self.comparisons if pair.asks == compare.OVER_RETRIES]
+        without = [pair for pair in over_retries if "reflexion" in pair.second and pair is not main]
         return [main, *without] if main else []
 
     def describe_gaps(self) -> Iterator[str]:
@@ -260,19 +262,26 @@ def analyze(
     question: compare.Question | None = None,
 ) -> Analysis:
     """Analyze a run. The question may name an arm that is not there, which raises `UnknownName`."""
-    played = units if isinstance(units, RunRecords) else RunRecords(units)
-    question = question or compare.Question(margin=find_margin(played))
-    arms = metrics.group_by_arm(played.records)
+    run = units if isinstance(units, RunRecords) else RunRecords(units)
+    question = question or compare.Question(margin=find_margin(run))
+    arms = metrics.group_by_arm(run.records)
     plays = dict(zip(arms, metrics.list_allowed_trials(list(arms.values())), strict=True))
-    everything: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
+    everything: list[UnitRecord | TrainingRecord] = [*run.records, *run.trainings]
     scored = {arm: metrics.select_scored_units(records) for arm, records in arms.items()}
-    compared = compare_played(arms, question, played)
+    compared = compare_played(arms, question, run)
+
+    advice: dict[str, Advice] = {}
+    for arm, records in arms.items():
+        constitution = _find_advice(records, run.advisors.get(arm, ""))
+        if constitution:
+            advice[arm] = constitution
+
     return Analysis(
         arms=tuple(metrics.compute_arm_metrics(arm, records) for arm, records in arms.items()),
         estimates={arm: _estimate_scores(records, plays[arm]) for arm, records in scored.items() if records},
         spent={arm: tuple(itemize_costs(records, price_of)) for arm, records in scored.items()},
-        costs=(*_sort_costs(played.records, price_of), *_sort_costs(played.trainings, price_of, " (training)")),
-        trainings=tuple(metrics.compute_training_metrics(played.trainings)),
+        costs=(*_sort_costs(run.records, price_of), *_sort_costs(run.trainings, price_of, " (training)")),
+        trainings=tuple(metrics.compute_training_metrics(run.trainings)),
         plays=plays,
         tasks=tuple(_compute_task_means(scored)),
         question=question,
@@ -281,17 +290,17 @@ def analyze(
         tests=compared.tests,
         room=_measure_room(arms, question.ceiling, compared.comparisons),
         errored=tuple(_describe_unscored(record) for record in everything if record.has_errors),
-        bill=build_cost_report(played, price_of),
-        facts=collect_run_facts(everything) | {"played": played.dates, "answers": played.answers},
+        bill=build_cost_report(run, price_of),
+        facts=collect_run_facts(everything) | {"played": run.dates, "answers": run.answers},
         rule_based=any(record.rule_based for record in everything),
         alike=len({frozenset(map(metrics.get_unit_key, records)) for records in scored.values() if records}) <= 1,
-        announced=played.announced,
-        missing=played.missing,
-        missing_shards=tuple(played.missing_shards),
+        announced=run.announced,
+        missing=run.missing,
+        missing_shards=tuple(run.missing_shards),
         repeated=metrics.count_repeated_units(arms),
-        advice={arm: found for arm, of in arms.items() if (found := _find_advice(of, played.advisors.get(arm, "")))},
-        success_only=played.success_only,
-        remarks=tuple(played.remarks),
+        advice=advice,
+        success_only=run.success_only,
+        remarks=tuple(run.remarks),
         first_trials=_compute_first_trials(scored),
         unreadable=_count_unreadable(scored),
         limits=tuple(describe_limits(chain.from_iterable(scored.values()))),
@@ -317,8 +326,8 @@ def _measure_room(
             "ceiling", ceiling, bottoms, "A ceiling is an arm that is compared with one without a memory."
         )
     bottom = bottoms[ceiling]
-    others = [arm for arm, control in bottoms.items() if control == bottom and arm != ceiling]
-    return measure_room(bottom, ceiling, {arm: arms[arm] for arm in (bottom, ceiling, *others)})
+    other_arms = [arm for arm, control in bottoms.items() if control == bottom and arm != ceiling]
+    return measure_room(bottom, ceiling, {arm: arms[arm] for arm in (bottom, ceiling, *other_arms)})
 
 
 def compare_played(
@@ -340,7 +349,12 @@ def _compute_first_trials(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[st
 
 def _find_dependence(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[str, str]:
     several = {arm: records for arm, records in scored.items() if any(len(record.trials) > 1 for record in records)}
-    return {arm: why for arm, records in several.items() if (why := find_dependence(records))}
+    dependence: dict[str, str] = {}
+    for arm, records in several.items():
+        why = find_dependence(records)
+        if why:
+            dependence[arm] = why
+    return dependence
 
 
 def _count_unreadable(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:
@@ -355,7 +369,8 @@ def _count_unreadable(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[str, i
 
 
 def _find_advice(records: Sequence[UnitRecord], advisor: str) -> Advice | None:
-    if not any(each.memory == "constitution" and each.kind == "file" for record in records for each in record.sources):
+    sources = (source for record in records for source in record.sources)
+    if not any(source.memory == "constitution" and source.kind == "file" for source in sources):
         return None
     learnt_on = min((record.learnt_on for record in records), key=len)  # later units of a stream add their own
     tasks = {key.partition("::")[0] for key in learnt_on}
@@ -365,8 +380,10 @@ def _find_advice(records: Sequence[UnitRecord], advisor: str) -> Advice | None:
 def _sort_costs(records: Sequence[TrialsRecord], price_of: PriceOf, of: str = "") -> list[tuple[str, CostEntry]]:
     """Return name and costs by arm, in order of first appearance, then by role and model."""
     arms = list(metrics.group_by_arm(records))
-    found = sorted(itemize_costs(records, price_of), key=lambda each: (arms.index(each.arm), each.role, each.model))
-    return [(f"{entry.arm}{of}", entry) for entry in found]
+    entries = sorted(
+        itemize_costs(records, price_of), key=lambda entry: (arms.index(entry.arm), entry.role, entry.model)
+    )
+    return [(f"{entry.arm}{of}", entry) for entry in entries]
 
 
 def _estimate_scores(scored: Sequence[UnitRecord], trials: int) -> ScoreEstimates:
@@ -403,22 +420,22 @@ PROVENANCE = {name: name for name in PROVENANCE_KEYS} | {
 
 def collect_run_facts(records: Sequence[TrialsRecord]) -> dict[str, tuple[str, ...]]:
     """Return what the results depend on, by name: protocol, models, seeds, versions, commit, configuration."""
-    found: dict[str, set[str]] = {"protocol": set(), "actor": set(), "other roles": set(), "seed": set()}
+    facts: dict[str, set[str]] = {"protocol": set(), "actor": set(), "other roles": set(), "seed": set()}
     for record in records:
-        found["protocol"].add(record.protocol)
-        found["actor"].add(f"{record.model} (backend {record.backend})")
-        asked = {role for trial in record.trials for role in trial.usage} & record.models.keys()
-        others = {role: record.models[role] for role in asked if record.models[role] != record.model}
-        found["other roles"] |= {f"{role} {model}" for role, model in others.items()}
-        found["seed"].add(str(record.seed))
+        facts["protocol"].add(record.protocol)
+        facts["actor"].add(f"{record.model} (backend {record.backend})")
+        roles = {role for trial in record.trials for role in trial.usage} & record.models.keys()
+        other_models = {role: record.models[role] for role in roles if record.models[role] != record.model}
+        facts["other roles"] |= {f"{role} {model}" for role, model in other_models.items()}
+        facts["seed"].add(str(record.seed))
         for role, names in chain.from_iterable(trial.answered.items() for trial in record.trials):
             requested = record.models.get(role, record.model)
             if len(set(names)) > 1 or set(names) - {requested, requested.partition("/")[2]}:
-                found.setdefault("answered by", set()).update(f"{name} ({role})" for name in names)
+                facts.setdefault("answered by", set()).update(f"{name} ({role})" for name in names)
         for key, name in PROVENANCE.items():
             if key in record.provenance:
-                found.setdefault(name, set()).add(record.provenance[key])
-    return {name: tuple(sorted(values)) for name, values in found.items() if values}
+                facts.setdefault(name, set()).add(record.provenance[key])
+    return {name: tuple(sorted(values)) for name, values in facts.items() if values}
 
 
 def _compute_task_means(scored: Mapping[str, Sequence[UnitRecord]]) -> Iterator[TaskMeans]:
@@ -439,16 +456,16 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
     measures: dict[str, Any] = {}
     for square in data["squares"].values():
         del square["trials"]  # it tells the tests of the 2x2 from others, and a reader nothing
-    for pair, each in zip(found.comparisons, data["comparisons"], strict=True):
+    for pair, serialized in zip(found.comparisons, data["comparisons"], strict=True):
         if pair.interval:
-            each["interval"]["detectable"] = pair.interval.detectable_difference
-    for row, each in zip(found.arms, data["arms"], strict=True):
+            serialized["interval"]["detectable"] = pair.interval.detectable_difference
+    for row, serialized in zip(found.arms, data["arms"], strict=True):
         same = {"units": row.units, "solved": row.solve, "calls": row.calls_per_unit}
-        measures[row.arm] = same | {name: each.pop(name) for name in MEASURES}
+        measures[row.arm] = same | {name: serialized.pop(name) for name in MEASURES}
         paid = total_billed(entry for entry in found.bill.entries if entry.arm == row.arm)
-        each |= {"cost": total_billed(found.spent[row.arm]), "paid": paid}
-        each["dependence"] = found.dependence.get(row.arm, "")
-        each |= _serialize_learning(row.learning)
+        serialized |= {"cost": total_billed(found.spent[row.arm]), "paid": paid}
+        serialized["dependence"] = found.dependence.get(row.arm, "")
+        serialized |= _serialize_learning(row.learning)
     return {
         "facts": {name: list(values) for name, values in found.facts.items() if values},
         "note": found.rule_based_note,
@@ -478,12 +495,12 @@ def _serialize_family(found: Analysis) -> dict[str, Any]:
         for (test, effect), name in zip(square.effects.items(), square.effect_names, strict=True):
             tests.setdefault(test, {"test": name, "p": effect.flips.p, "holm": effect.holm})
     numbers = [{"pairs": test.pairs, "trials": test.trials} for test in tests]
-    listed = [row | number for row, number in zip(tests.values(), numbers, strict=True) if row["p"] is not None]
-    return {"correction": "Holm", "size": found.tests, "tests": listed}
+    rows = [row | number for row, number in zip(tests.values(), numbers, strict=True) if row["p"] is not None]
+    return {"correction": "Holm", "size": found.tests, "tests": rows}
 
 
 def _serialize_learning(learnt: metrics.Learning) -> dict[str, Any]:
-    held = [
+    by_count = [
         {"reflections": count, "solved": solved, "trials": trials} for count, (solved, trials) in learnt.held.items()
     ]
     by_task = {task: {"solved": solved, "units": units} for task, (solved, units) in learnt.by_task.items()}
@@ -492,7 +509,7 @@ def _serialize_learning(learnt: metrics.Learning) -> dict[str, Any]:
         "learning": {
             "newly_solved": newly,
             "trials_to": learnt.trials_to,
-            "held": held,
+            "held": by_count,
             "written": learnt.written,
             "repeats": asdict(learnt.repeats),
         },

@@ -139,14 +139,22 @@ class Factorial2x2:
 
     @property
     def effects(self) -> dict[FamilyTest, Effect]:
-        _, one, other, both = self.corners
-        effects = ((self.corners, self.interaction), ((one, both), self.over_one), ((other, both), self.over_other))
+        _, reflections, skills, both = self.corners
+        effects = (
+            (self.corners, self.interaction),
+            ((reflections, both), self.over_one),
+            ((skills, both), self.over_other),
+        )
         return {FamilyTest(frozenset(arms), self.pairs, self.trials): effect for arms, effect in effects}
 
     @property
     def effect_names(self) -> tuple[str, str, str]:
-        neither, one, other, both = self.corners
-        return f"{both} - {other} - {one} + {neither}", f"{both} - {one} (2x2)", f"{both} - {other} (2x2)"
+        neither, reflections, skills, both = self.corners
+        return (
+            f"{both} - {skills} - {reflections} + {neither}",
+            f"{both} - {reflections} (2x2)",
+            f"{both} - {skills} (2x2)",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +198,7 @@ def compare_all(
     for pair in (replace(pair, holm=corrected[pair.family_test]) for pair in pairs):
         comparisons.append(replace(pair, verdict=judge_difference(collect_evidence(pair, pair), question.margin)))
 
-    read = {}
+    judged_squares = {}
     for program, square in squares.items():
         interaction, over_one, over_other = (
             replace(effect, holm=corrected[test]) for test, effect in square.effects.items()
@@ -203,10 +211,10 @@ def compare_all(
         )
         if interaction.is_untested:
             reading = "not tested"
-        read[program] = replace(
+        judged_squares[program] = replace(
             square, interaction=interaction, over_one=over_one, over_other=over_other, reading=reading
         )
-    return Compared(tuple(comparisons), read, tests)
+    return Compared(tuple(comparisons), judged_squares, tests)
 
 
 def _correct_family(pairs: Sequence[Comparison], squares: Mapping[str, Factorial2x2]) -> dict[FamilyTest, float | None]:
@@ -229,16 +237,19 @@ def compare_arms(
     missing: Mapping[str, int] | None = None,
 ) -> Comparison:
     """Compare two arms on the units that both finished, by as many first trials as both may play."""
-    before, after = _index_scored_units(ours), _index_scored_units(theirs)
-    shared = sorted(before.keys() & after.keys())
-    known = {metrics.get_unit_key(record) for record in (*ours, *theirs)}
-    may_play = metrics.list_allowed_trials([list(before.values()), list(after.values())])
+    first_units = _index_scored_units(ours)
+    second_units = _index_scored_units(theirs)
+    shared = sorted(first_units.keys() & second_units.keys())
+    keys = {metrics.get_unit_key(record) for record in (*ours, *theirs)}
+    may_play = metrics.list_allowed_trials([list(first_units.values()), list(second_units.values())])
     trials = min(may_play)
-    gains = {k: get_best_accumulator(after[k], trials) - get_best_accumulator(before[k], trials) for k in shared}
+    gains = {
+        k: get_best_accumulator(second_units[k], trials) - get_best_accumulator(first_units[k], trials) for k in shared
+    }
     by_task = group_values((key[0], gain) for key, gain in gains.items())
     means = [round(fmean(values), 9) for values in by_task.values()]
     values = _list_values(gains)
-    doses = measure_doses([before[key] for key in shared], [after[key] for key in shared], trials)
+    doses = measure_doses([first_units[key] for key in shared], [second_units[key] for key in shared], trials)
     untested = is_untested(doses)
     flips = run_flip_test(values, over)
     return Comparison(
@@ -248,10 +259,10 @@ def compare_arms(
         trials=trials,
         may_play=tuple(may_play),
         pairs=len(shared),
-        excluded=len(known) - len(shared),
+        excluded=len(keys) - len(shared),
         unplayed=count_unplayed({first: ours, second: theirs}, missing or {}),
         difference=fmean(gains.values()) if gains else None,
-        room=MOST_POINTS - fmean(get_best_accumulator(before[key], trials) for key in shared) if shared else None,
+        room=MOST_POINTS - fmean(get_best_accumulator(first_units[key], trials) for key in shared) if shared else None,
         by_task={task: fmean(values) for task, values in by_task.items()},
         higher=sum(gain > 0 for gain in gains.values()),
         lower=sum(gain < 0 for gain in gains.values()),
@@ -259,10 +270,10 @@ def compare_arms(
         flips=replace(flips, p=None) if untested else flips,
         wilcoxon=statistics.run_wilcoxon_test(means),
         sign=statistics.run_sign_test(means),
-        gains=tuple(_list_stratum_gains(gains, before, after, trials, over, untested)),
+        gains=tuple(_list_stratum_gains(gains, first_units, second_units, trials, over, untested)),
         doses=doses,
-        unlike=_describe_other_rules([[units[key] for key in shared] for units in (before, after)], asks),
-        noise=measure_noise(values, [before[key] for key in shared], [after[key] for key in shared]),
+        unlike=_describe_other_rules([[units[key] for key in shared] for units in (first_units, second_units)], asks),
+        noise=measure_noise(values, [first_units[key] for key in shared], [second_units[key] for key in shared]),
     )
 
 
@@ -329,12 +340,12 @@ def _list_values(values: Mapping[UnitKey, float]) -> list[UnitValue]:
 
 def _describe_other_rules(arms: Sequence[Sequence[UnitRecord]], asks: str) -> str:
     first, second = (" and ".join(sorted({record.protocol for record in records})) for records in arms)
-    said = [f"protocols {first} and {second}"] if first != second else []
+    differences = [f"protocols {first} and {second}"] if first != second else []
     if asks != OVER_SCAFFOLD:
-        said += _describe_scaffolds(arms)
-    if budgets := sum(one.budget != other.budget for one, other in zip(*arms, strict=True)):
-        said.append(f"{budgets} of {len(arms[0])} pairs with other numbers of steps per trial")
-    return "; ".join(said)
+        differences += _describe_scaffolds(arms)
+    if budgets := sum(ours.budget != theirs.budget for ours, theirs in zip(*arms, strict=True)):
+        differences.append(f"{budgets} of {len(arms[0])} pairs with other numbers of steps per trial")
+    return "; ".join(differences)
 
 
 def _describe_scaffolds(arms: Sequence[Sequence[UnitRecord]]) -> list[str]:
@@ -356,25 +367,25 @@ def compute_factorial(
     in all four."""
     corners = tuple(_find_arm_alike(arms, name) for name in FACTORIAL_METHODS)
     records = {name: arms.get(name, ()) for name in corners}
-    played = [_index_scored_units(units) for units in records.values()]
-    shared = sorted(set.intersection(*map(set, played)))
+    corner_units = [_index_scored_units(units) for units in records.values()]
+    shared = sorted(set.intersection(*map(set, corner_units)))
     if not shared:
         return None
-    trials = min(metrics.list_allowed_trials([list(each.values()) for each in played]))
-    scores = {key: [get_best_accumulator(each[key], trials) for each in played] for key in shared}
+    trials = min(metrics.list_allowed_trials([list(by_key.values()) for by_key in corner_units]))
+    scores = {key: [get_best_accumulator(by_key[key], trials) for by_key in corner_units] for key in shared}
 
-    neither, one, other, both = ([units[key] for key in shared] for units in played)
+    neither, reflections, skills, both = ([units[key] for key in shared] for units in corner_units)
     has_untested = [
         is_untested(measure_doses(without, having, trials))
-        for without, having in ((neither, one), (neither, other), (one, both), (other, both))
+        for without, having in ((neither, reflections), (neither, skills), (reflections, both), (skills, both))
     ]
 
     def estimate_effect(signs: tuple[int, ...], untested: bool) -> Effect:
         """Estimate the sum of the corners with these signs, whose largest possible value follows from the signs."""
         sums = {key: float(sum(map(mul, signs, points))) for key, points in scores.items()}
-        most = signs.count(1) * MOST_POINTS
+        largest = signs.count(1) * MOST_POINTS
         values = _list_values(sums)
-        interval = None if untested else estimate_interval(values, (-most, most), over)
+        interval = None if untested else estimate_interval(values, (-largest, largest), over)
         flips = run_flip_test(values, over)
         return Effect(fmean(sums.values()), interval, replace(flips, p=None) if untested else flips, untested)
 
@@ -422,8 +433,8 @@ def select_contrasts(
     contrasts: dict[tuple[str, str], str] = {}
     for folder in _group_arms_by_folder(arms):
         contrasts |= _select_designed_contrasts(folder)
-    for first, *others in several:
-        contrasts |= {(first, name): ELSEWHERE for name in others}
+    for first, *other_arms in several:
+        contrasts |= {(first, name): ELSEWHERE for name in other_arms}
     return contrasts
 
 
@@ -439,19 +450,19 @@ def _group_arms_by_folder(arms: Mapping[str, Sequence[UnitRecord]]) -> list[dict
 def _select_designed_contrasts(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tuple[str, str], str]:
     """Return the pairs that the methods of one folder are designed for; of others each with the first arm."""
     by_program = _group_arms_by_program(arms)
-    named = {played: name for played, (name,) in by_program.items()}
-    asked: dict[tuple[str, str], str] = {}
-    for (method, program, constitution), name in named.items():
-        alike = {played for played, *its in named if its == [program, constitution]}
+    names = {key: name for key, (name,) in by_program.items()}
+    contrasts: dict[tuple[str, str], str] = {}
+    for (method, program, constitution), name in names.items():
+        alike = {peer for peer, *its in names if its == [program, constitution]}
         for asks, (control, of) in _list_baselines(method, program, alike):
-            read = constitution if "+" in control or control == method else ""
-            same_program = {played: arms[arm] for (played, *its), arm in named.items() if its == [of, read]}
-            other = named.get((_find_arm_alike(same_program, control), of, read), name)
-            if other != name and (name, other) not in asked:
-                asked.setdefault((other, name), asks)
-    told = set(chain.from_iterable(asked))
+            control_constitution = constitution if "+" in control or control == method else ""
+            same_program = {peer: arms[arm] for (peer, *its), arm in names.items() if its == [of, control_constitution]}
+            control_arm = names.get((_find_arm_alike(same_program, control), of, control_constitution), name)
+            if control_arm != name and (name, control_arm) not in contrasts:
+                contrasts.setdefault((control_arm, name), asks)
+    compared = set(chain.from_iterable(contrasts))
     first, *rest = arms or ("",)
-    return asked | {(first, name): "" for name in rest if name not in told}
+    return contrasts | {(first, name): "" for name in rest if name not in compared}
 
 
 def compute_factorials(
@@ -459,14 +470,14 @@ def compute_factorials(
 ) -> dict[str, Factorial2x2]:
     """Return the 2x2 of every program that has one; empty if several folders have the same arms."""
     programs: dict[str, dict[str, Sequence[UnitRecord]]] = {}
-    for (method, program, constitution), (name, *others) in _group_arms_by_program(arms).items():
-        if others:
+    for (method, program, constitution), (name, *other_arms) in _group_arms_by_program(arms).items():
+        if other_arms:
             return {}
         if constitution:  # the four arms have none
             continue
         programs.setdefault(program, {})[method] = arms[name]
-    found = {program: compute_factorial(corners, over, missing) for program, corners in programs.items()}
-    return {program: square for program, square in found.items() if square}
+    squares = {program: compute_factorial(corners, over, missing) for program, corners in programs.items()}
+    return {program: square for program, square in squares.items() if square}
 
 
 def _group_arms_by_program(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tuple[str, str, str], list[str]]:

@@ -146,23 +146,34 @@ def measure_doses(first: Sequence[UnitRecord], second: Sequence[UnitRecord], tri
     compared. Nothing where both have the same memories, or where nothing is known of prompts."""
     if not first or not second:
         return ()
-    before, after = _name_memory_regions(first), _name_memory_regions(second)
-    added = [_measure_dose(*region, second, trials) for region in after.items() if region not in before.items()]
-    lacking = [_measure_dose(*region, first, trials) for region in before.items() if region not in after.items()]
+    first_regions = _name_memory_regions(first)
+    second_regions = _name_memory_regions(second)
+    added = [
+        _measure_dose(*region, second, trials)
+        for region in second_regions.items()
+        if region not in first_regions.items()
+    ]
+    lacking = [
+        _measure_dose(*region, first, trials)
+        for region in first_regions.items()
+        if region not in second_regions.items()
+    ]
     return tuple(dose for dose in (*added, *lacking) if dose)
 
 
 def _measure_dose(region: str, memory: str, records: Sequence[UnitRecord], trials: int) -> Dose | None:
-    played = [record.trials[:trials] for record in records]
-    if not any(result.trajectory and result.trajectory.steps for results in played for result in results):
+    results_by_unit = [record.trials[:trials] for record in records]
+    if not any(result.trajectory and result.trajectory.steps for results in results_by_unit for result in results):
         return None
 
-    texts = [[list_shown_texts(region, result) for result in results] for results in played]
+    texts = [[list_shown_texts(region, result) for result in results] for results in results_by_unit]
     in_first = any(unit[:1] != [[]] for unit in texts if unit)
     are_later = trials > 1 and not in_first
-    possible = [shown for unit in texts for shown in unit[are_later:]]
-    having = [shown for shown in possible if shown]
+    possible = [trial_texts for unit in texts for trial_texts in unit[are_later:]]
+    having = [trial_texts for trial_texts in possible if trial_texts]
     is_document = any("document" in record.memories.get(memory, {}) for record in records)
+    items = [[text.items for text in trial_texts] for trial_texts in having]
+    tokens = [[estimate_tokens(text.text) for text in trial_texts] for trial_texts in having]
     return Dose(
         arm=records[0].arm,
         memory=memory,
@@ -171,16 +182,16 @@ def _measure_dose(region: str, memory: str, records: Sequence[UnitRecord], trial
         trials=len(having),
         possible_trials=len(possible),
         are_later=are_later,
-        items=None if is_document else _average_per_step(having, [[text.items for text in shown] for shown in having]),
-        tokens=_average_per_step(having, [[estimate_tokens(text.text) for text in shown] for shown in having]),
+        items=None if is_document else _average_per_step(having, items),
+        tokens=_average_per_step(having, tokens),
     )
 
 
 def _average_per_step(having: Sequence[Sequence[ShownText]], counts: Sequence[Sequence[int]]) -> float | None:
     """Return the mean over trials of the count in a prompt, averaged over the steps that had a text."""
     means = [
-        sum(text.steps * count for text, count in zip(shown, counted, strict=True)) / _count_steps(shown)
-        for shown, counted in zip(having, counts, strict=True)
+        sum(text.steps * count for text, count in zip(trial_texts, counted, strict=True)) / _count_steps(trial_texts)
+        for trial_texts, counted in zip(having, counts, strict=True)
     ]
     return fmean(means) if means else None
 

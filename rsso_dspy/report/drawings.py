@@ -133,16 +133,16 @@ def _build_forests(found: Analysis, records: Sequence[UnitRecord]) -> dict[str, 
 def _build_forest(
     found: Analysis, pairs: Iterable[compare.Comparison], squares: Mapping[str, compare.Factorial2x2]
 ) -> Forest:
-    shown = [pair for pair in pairs if pair.difference is not None]
+    compared = [pair for pair in pairs if pair.difference is not None]
     interactions = [_build_interaction_row(found, program) for program in squares]
     notes = []
-    if any(pair.trials < max(pair.may_play) for pair in shown):
+    if any(pair.trials < max(pair.may_play) for pair in compared):
         notes.append("Each the best of as many trials as both arms may play.")
     notes += [
-        *describe_difference_bars(shown, list(squares.values()), found.question.over, found.announced is not None),
+        *describe_difference_bars(compared, list(squares.values()), found.question.over, found.announced is not None),
         *list_notes(found, paired=True),
     ]
-    return Forest((*map(_build_row, shown), *interactions), tuple(notes))
+    return Forest((*map(_build_row, compared), *interactions), tuple(notes))
 
 
 def _build_row(pair: compare.Comparison) -> ForestRow:
@@ -164,7 +164,8 @@ def _build_row(pair: compare.Comparison) -> ForestRow:
 
 def _build_interaction_row(found: Analysis, program: str) -> ForestRow:
     square = found.squares[program]
-    difference, interval = square.interaction.difference, square.interaction.interval
+    difference = square.interaction.difference
+    interval = square.interaction.interval
     neither, reflections, skills, both = square.corners
     name = f"interaction of {program}" if len(found.squares) > 1 else "interaction"
     return ForestRow(
@@ -240,9 +241,9 @@ def _add_published(chart: Chart, styles: Mapping[str, ArmStyle]) -> Chart:
     curves = list(chart.curves)
     for method, values in load_published_curves().items():
         points = [Point(trial, value) for trial, value in enumerate(values, start=1) if value is not None]
-        shown = points[:1] if method in published["single_trial"] else points
+        curve_points = points[:1] if method in published["single_trial"] else points
         colour = styles[method].colour if method in styles else FAINT
-        curves.append(Curve(f"{method}, published", colour, tuple(shown), is_published=True))
+        curves.append(Curve(f"{method}, published", colour, tuple(curve_points), is_published=True))
     source = f"Dashed: published, another model. {published['source']}."
     notes = (source, describe_derived_points("Each of these means"), *chart.notes)
     return replace(chart, curves=tuple(curves), notes=notes)

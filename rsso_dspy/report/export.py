@@ -51,8 +51,9 @@ COLUMNS: Mapping[RowKind, Mapping[str, str]] = {
         "int32: accumulator points_at_reset environment_score", "bool: solved",
         "int32: best_so_far trials_allowed budget steps invalid malformed asked_back no_effect", "string: error",
         "bool: unit_errored", "int32: unit_stalled replayed", "int64: failed_requests calls tokens_in tokens_out",
-        "double: usd", "int64: " + " ".join(f"{role}_{each.name}" for role in ROLES for each in fields(Usage)),
-        "string: start shown", "strings: learnt_on strata", "string: " + " ".join(f"provenance_{name}" for name in NOTED),
+        "double: usd", "int64: " + " ".join(f"{role}_{count.name}" for role in ROLES for count in fields(Usage)),
+        "string: start shown", "strings: learnt_on strata",
+        "string: " + " ".join(f"provenance_{name}" for name in NOTED),
     ),
     "steps": _list_columns(
         *KEYS, "int32: step", "string: proposed action observation look inventory", "int32: reward score accumulator",
@@ -86,11 +87,14 @@ def _build_trial_rows(record: JobRecord, price_of: PriceOf) -> Iterator[dict[str
     for trial, budget in zip(record.trials, budgets, strict=False):
         row = {**_build_row_keys(record, trial), **shared, "outcome": "error", "error": trial.error}
         row |= {"budget": budget, "trials_allowed": allowed}
-        if played := trial.trajectory:
-            best = max(best, played.accumulator)
-            row |= {name: getattr(played, name) for name in SAME}
-            row |= {"steps": len(played.steps), "invalid": played.invalid_actions}
-            row |= {"malformed": sum(step.malformed for step in played.steps), "best_so_far": best if unit else None}
+        if trajectory := trial.trajectory:
+            best = max(best, trajectory.accumulator)
+            row |= {name: getattr(trajectory, name) for name in SAME}
+            row |= {"steps": len(trajectory.steps), "invalid": trajectory.invalid_actions}
+            row |= {
+                "malformed": sum(step.malformed for step in trajectory.steps),
+                "best_so_far": best if unit else None,
+            }
         usage = sum(trial.usage.values(), Usage())
         costs = itemize_costs([replace(record, trials=(trial,))], price_of)
         row |= {"shown": json.dumps(_select_memory_texts(trial), ensure_ascii=False), "replayed": trial.replayed}
@@ -109,11 +113,12 @@ def _select_memory_texts(trial: TrialResult) -> dict[str, str]:
 def _build_step_rows(record: JobRecord) -> Iterator[dict[str, Any]]:
     """Yield one row per step; a trial that errored has none."""
     for trial in record.trials:
-        where, points = _build_row_keys(record, trial), 0
+        where = _build_row_keys(record, trial)
+        points = 0
         for number, step in enumerate(trial.trajectory.steps if trial.trajectory else (), start=1):
             points += max(step.reward, 0)
-            own = {each.name: getattr(step, each.name) for each in fields(step) if each.name in COLUMNS["steps"]}
-            yield {**where, "step": number, "accumulator": points, **asdict(step.state), **own}
+            values = {field.name: getattr(step, field.name) for field in fields(step) if field.name in COLUMNS["steps"]}
+            yield {**where, "step": number, "accumulator": points, **asdict(step.state), **values}
 
 
 def _build_row_keys(record: JobRecord, trial: TrialResult) -> dict[str, Any]:
@@ -150,11 +155,11 @@ def write_parquet(path: Path, rows: RowKind, records: Iterable[JobRecord], price
 def clean_value(value: Any, strike: Redactor) -> Any:
     """Return the value without secrets, and with marks in place of control characters and halves of characters."""
     if isinstance(value, str):
-        whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return strike(replace_controls(whole))
+        text = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return strike(replace_controls(text))
     if isinstance(value, dict):
-        return {clean_value(name, strike): clean_value(each, strike) for name, each in value.items()}
-    return [clean_value(each, strike) for each in value] if isinstance(value, tuple | list) else value
+        return {clean_value(name, strike): clean_value(item, strike) for name, item in value.items()}
+    return [clean_value(item, strike) for item in value] if isinstance(value, tuple | list) else value
 
 
 # Logs of Inspect (`inspect_ai`): one `.eval` file per arm, which `inspect view` and its Python reader open. A sample is
@@ -179,7 +184,8 @@ def write_inspect_logs(target: Path, name: str, benchmark: str, played: RunRecor
     arms = {target / f"{_name_file(arm)}.eval": records for arm, records in group_by_arm(units).items()}
     for path in arms:
         check_output_path(path, "-o", LOG)
-    seeds, created = sorted({record.seed for record in units}), f"{[*played.dates, '1980-01-01'][0]}T00:00:00+00:00"
+    seeds = sorted({record.seed for record in units})
+    created = f"{[*played.dates, '1980-01-01'][0]}T00:00:00+00:00"
     for path, records in arms.items():
         spec = _build_spec(name, benchmark, records, seeds) | {"created": created}
         with atomic_path(path) as temporary:
@@ -195,7 +201,7 @@ def _name_file(arm: str) -> str:
 def _build_log(spec: dict[str, Any], records: Sequence[UnitRecord], seeds: Sequence[int]) -> bytes:
     strike = make_redactor()
     samples = [clean_value(_build_sample(record, seeds.index(record.seed) + 1), strike) for record in records]
-    files: dict[str, Any] = {f"samples/{each['id']}_epoch_{each['epoch']}.json": each for each in samples}
+    files: dict[str, Any] = {f"samples/{sample['id']}_epoch_{sample['epoch']}.json": sample for sample in samples}
     files["summaries.json"] = [_summarize_sample(sample) for sample in samples]
     files["header.json"] = {
         "version": VERSION,
@@ -236,13 +242,13 @@ def _build_spec(run: str, benchmark: str, records: Sequence[UnitRecord], seeds: 
 
 
 def _build_sample(record: UnitRecord, epoch: int) -> dict[str, Any]:
-    played = [trial.trajectory for trial in record.trials]
-    points = [each.accumulator if each else None for each in played]
-    outcomes = [each.outcome if each else "error" for each in played]
+    trajectories = [trial.trajectory for trial in record.trials]
+    points = [trajectory.accumulator if trajectory else None for trajectory in trajectories]
+    outcomes = [trajectory.outcome if trajectory else "error" for trajectory in trajectories]
     sample: dict[str, Any] = {
         "id": record.key,
         "epoch": epoch,
-        "input": next((each.task for each in record.trajectories), record.key),
+        "input": next((trajectory.task for trajectory in record.trajectories), record.key),
         "target": "",
         "messages": [message for trial in record.trials for message in _list_messages(trial, record.model)],
         "output": {"model": record.model, "choices": []},
@@ -258,22 +264,22 @@ def _build_sample(record: UnitRecord, epoch: int) -> dict[str, Any]:
 
 
 def _summarize_sample(sample: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: sample[name] for name in ("id", "epoch", "input", "target", "metadata", "scores", "model_usage")}
+    summary = {name: sample[name] for name in ("id", "epoch", "input", "target", "metadata", "scores", "model_usage")}
     error = {"error": sample["error"]["message"]} if "error" in sample else {}
-    return {**kept, **error, "completed": True, "message_count": len(sample["messages"])}
+    return {**summary, **error, "completed": True, "message_count": len(sample["messages"])}
 
 
 def _build_results(records: Sequence[UnitRecord]) -> dict[str, Any]:
     scored = select_scored_units(records)
     scores = []
     for name, score in SCORES.items() if scored else ():
-        found = estimate_mean(
+        estimate = estimate_mean(
             [UnitValue(record.variant.task, record.variant.index, score(record)) for record in scored]
         )
-        values = {"mean": found.mean} | (
-            {"stderr": found.interval.error} if found.interval else {}
+        values = {"mean": estimate.mean} | (
+            {"stderr": estimate.interval.error} if estimate.interval else {}
         )  # over task types, or variants of one
-        metrics = {each: {"name": each, "value": value, "params": {}} for each, value in values.items()}
+        metrics = {metric: {"name": metric, "value": value, "params": {}} for metric, value in values.items()}
         if name == "solved":
             metrics |= _build_repeat_metrics(scored)
         scores.append({"name": name, "scorer": name, "params": {}, "metrics": metrics})
@@ -291,25 +297,26 @@ def _build_repeat_metrics(scored: Sequence[UnitRecord]) -> dict[str, dict[str, A
 
 
 def _sum_usage(records: Sequence[UnitRecord]) -> dict[str, dict[str, int]]:
-    used = add_usage(*({entry.model: entry.usage} for entry in itemize_costs(records, lambda _: None)))
+    usage_by_model = add_usage(*({entry.model: entry.usage} for entry in itemize_costs(records, lambda _: None)))
     return {
         model: {name: getattr(usage, count) for name, count in TOKENS.items()}
         | {"total_tokens": usage.input + usage.output}
-        for model, usage in used.items()
+        for model, usage in usage_by_model.items()
     }
 
 
 def _list_messages(trial: TrialResult, model: str) -> Iterator[dict[str, Any]]:
     """Yield what memories told the agent (system), what it saw (user) and the actions that it took (assistant), which
     are not the prompts."""
-    played = trial.trajectory
-    if played is None:
+    trajectory = trial.trajectory
+    if trajectory is None:
         return
     for region, text in _select_memory_texts(trial).items():
         yield {"role": "system", "content": f"Trial {trial.trial}, {region}:\n{text}"}
-    yield {"role": "user", "content": f"{played.task}\n\n{played.start.description}"}
-    for step in played.steps:
-        action, thought = step.proposed or step.unread, {"type": "reasoning", "reasoning": step.reasoning}
+    yield {"role": "user", "content": f"{trajectory.task}\n\n{trajectory.start.description}"}
+    for step in trajectory.steps:
+        action = step.proposed or step.unread
+        thought = {"type": "reasoning", "reasoning": step.reasoning}
         if step.reasoning:
             yield {"role": "assistant", "content": [thought, {"type": "text", "text": action}], "model": model}
         else:

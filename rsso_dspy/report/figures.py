@@ -74,8 +74,8 @@ class ArmStyle:
     def line(self) -> dict[str, Any]:
         """How matplotlib is to draw the line of the arm; it would hide a label that begins with an underscore."""
         label = f" {self.name}" if self.name.startswith("_") else self.name
-        own = {"color": self.colour, "marker": self.marker, "label": label}
-        return own | {"linewidth": 1.4, "markersize": 5, "mew": 0}
+        style = {"color": self.colour, "marker": self.marker, "label": label}
+        return style | {"linewidth": 1.4, "markersize": 5, "mew": 0}
 
 
 def assign_arm_styles(arms: Iterable[str]) -> dict[str, ArmStyle]:
@@ -89,7 +89,8 @@ def assign_arm_styles(arms: Iterable[str]) -> dict[str, ArmStyle]:
 def shorten_name(text: str) -> str:
     """Return a name on one line, without characters that act, the middle of a long one left out, because names differ
     at either end."""
-    name, half = " ".join(replace_controls(text).split()), LONGEST // 2
+    name = " ".join(replace_controls(text).split())
+    half = LONGEST // 2
     return name if len(name) <= LONGEST else f"{name[:half]}…{name[1 - half :]}"
 
 
@@ -107,7 +108,7 @@ def draw_figures(found: Analysis, with_paper: bool = False, bars: Bars = "interv
             drawn.append(_draw_best_of_t(found, styles, bars, with_paper))
         if several:
             drawn.append(_draw_success(found, styles, bars))
-        if any(len(each.scores) > 1 for each in found.estimates.values()):
+        if any(len(estimates.scores) > 1 for estimates in found.estimates.values()):
             drawn.append(_draw_survival(found, styles))
         if any(pair.interval for pair in found.comparisons):
             drawn.append(_draw_differences(found, styles))
@@ -165,10 +166,10 @@ def _draw_success(found: Analysis, styles: Mapping[str, ArmStyle], bars: Bars) -
 def _draw_survival(found: Analysis, styles: Mapping[str, ArmStyle]) -> ReportFigure:
     """Draw the share of units whose best accumulator is at least x (rSSO, Figure 3)."""
     axes = _open_axes()
-    for place, (arm, each) in enumerate(found.estimates.items()):
-        steps = sorted({0.0, 100.0, *(value for value in each.scores if 0 < value < 100)})
+    for place, (arm, estimates) in enumerate(found.estimates.items()):
+        steps = sorted({0.0, 100.0, *(value for value in estimates.scores if 0 < value < 100)})
         # at a score the share still holds, just above it no longer
-        shares = [100 * sum(value >= x for value in each.scores) / len(each.scores) for x in steps]
+        shares = [100 * sum(value >= x for value in estimates.scores) / len(estimates.scores) for x in steps]
         axes.step(steps, shares, where="pre", markevery=(0.03 * place, 0.2), **styles[arm].line)
     axes.set(xlim=(0, 100), ylim=(-2, 102), ylabel="units that reach x, %")
     axes.set_xlabel("x: best accumulator of the unit, points of 100")
@@ -252,7 +253,8 @@ def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle], bars: Bars
     calls = {row.arm: row.calls_per_unit or 0.0 for row in found.arms}
     axes = _open_axes()
     for arm in sorted(turns, key=lambda arm: -turns[arm]):
-        success, style = found.estimates[arm].success[-1], styles[arm]
+        success = found.estimates[arm].success[-1]
+        style = styles[arm]
         if bar := success.find_bar(bars):
             axes.plot([calls[arm]] * 2, bar, color=style.colour, linewidth=1, alpha=0.6)
         dot: dict[str, Any] = {"color": style.colour, "mew": 0, "clip_on": False}
@@ -263,8 +265,8 @@ def _draw_efficiency(found: Analysis, styles: Mapping[str, ArmStyle], bars: Bars
     axes.set(ylim=(-8, 108), xlabel="model calls per task, all roles and trials", ylabel="success, % of tasks")
     axes.grid()
     for arm in turns:
-        named = replace(styles[arm], name=f"{styles[arm].name}, {turns[arm]:,.3g} turns per task")
-        axes.plot([], [], **named.line)
+        legend_style = replace(styles[arm], name=f"{styles[arm].name}, {turns[arm]:,.3g} turns per task")
+        axes.plot([], [], **legend_style.line)
     notes = describe_mean_bars((estimates.success[-1] for estimates in found.estimates.values()), bars)
     return _finish_figure("efficiency", axes, [*notes, *list_notes(found, best=True)])
 
@@ -344,9 +346,9 @@ def list_notes(found: Analysis, best: bool = False, paired: bool = False) -> lis
         notes.append(load_data("texts.toml")["notes"]["uneven"])
     allowed = {arm: found.plays[arm] for arm in found.estimates}
     if best and len(set(allowed.values())) > 1:
-        most = max(allowed.values())
-        fewer = ", ".join(f"{shorten_name(arm)} {count}" for arm, count in allowed.items() if count < most)
-        notes.append(f"The best of {most} trials, but of fewer, and so lower by itself, for: {fewer}.")
+        largest = max(allowed.values())
+        fewer = ", ".join(f"{shorten_name(arm)} {count}" for arm, count in allowed.items() if count < largest)
+        notes.append(f"The best of {largest} trials, but of fewer, and so lower by itself, for: {fewer}.")
     return [*notes, RULE_BASED_NOTE] if found.rule_based else notes
 
 

@@ -114,8 +114,8 @@ def estimate_interval(
     have no width at all, and two more clusters are assumed (`_add_pseudo_clusters`): over variants, where fewer are
     unlike the others of their type. Equal differences give an equal interval.
     """
-    given = list(values)
-    types = _group_by_type(given)
+    units = list(values)
+    types = _group_by_type(units)
     if over == "variants" and len(types) > 1:
         return _estimate_over_variants(types, bounds)
 
@@ -151,7 +151,7 @@ def _list_values(units: Iterable[UnitValue]) -> np.ndarray:
 
 def _estimate_over_clusters(clusters: Sequence[Sequence[UnitValue]], bounds: Bounds, over: Cluster) -> MeanInterval:
     values = [_list_values(cluster) for cluster in clusters]
-    if count_unlike([float(each.mean()) for each in values], bounds) < FEWEST_UNLIKE:
+    if count_unlike([float(cluster.mean()) for cluster in values], bounds) < FEWEST_UNLIKE:
         seeds = sum(map(len, clusters)) / count_variants(chain.from_iterable(clusters))
         return _add_pseudo_clusters(values, bounds, over, seeds * _estimate_design_effect(clusters))
     return _bootstrap(values, bounds, over)
@@ -235,16 +235,18 @@ def _estimate_over_variants(types: dict[str, list[UnitValue]], bounds: Bounds) -
     if _count_unlike_within(by_type) < FEWEST_UNLIKE:
         return _add_pseudo_clusters(variants, bounds, "variants", total / len(variants))
 
-    parts, freedoms = [], []
+    parts = []
+    freedoms = []
     for cluster in by_type:
         weight = sum(map(len, cluster)) / total
         means = [float(variant.mean()) for variant in cluster]
         parts.append(weight**2 * stdev(means) ** 2 / len(means))
         freedoms.append(len(means) - 1)
     total_variance = sum(parts)
-    freedom = total_variance**2 / sum(part**2 / own for part, own in zip(parts, freedoms, strict=True))
+    freedom = total_variance**2 / sum(part**2 / degrees for part, degrees in zip(parts, freedoms, strict=True))
 
-    mean, error = float(np.concatenate(variants).mean()), float(total_variance**0.5)
+    mean = float(np.concatenate(variants).mean())
+    error = float(total_variance**0.5)
     reach = float(t.ppf((1 + LEVEL) / 2, freedom)) * error
     low, high = np.clip([mean - reach, mean + reach], *bounds)
     return MeanInterval(mean, float(low), float(high), error, len(variants), "variants", freedom)

@@ -55,8 +55,8 @@ def _describe_cut_actions(records: Iterable[UnitRecord]) -> Iterator[str]:
 
 def _lost_lines(step: Step) -> bool:
     """Whether an action is one line of several that were given, the marks of a fenced block aside."""
-    given = [line for line in step.cut.splitlines() if line.strip() and not line.lstrip().startswith(("```", "~~~"))]
-    return len(given) > 1 and len(step.action.splitlines()) == 1
+    lines = [line for line in step.cut.splitlines() if line.strip() and not line.lstrip().startswith(("```", "~~~"))]
+    return len(lines) > 1 and len(step.action.splitlines()) == 1
 
 
 def _sum_by_role(records: Iterable[UnitRecord]) -> Mapping[str, RoleLimits]:
@@ -82,9 +82,9 @@ def _describe_cut_answers(roles: Mapping[str, RoleLimits]) -> str:
             count += f", which hidden reasoning used up ({total.reasoning:,} of {total.output:,} tokens)"
         counts.append(count)
     limits = sorted(set().union(*(answers.limits for answers in roles.values())))
-    sent = f" ({', '.join(f'{limit:,}' for limit in limits)})" if limits else ""
+    limit_text = f" ({', '.join(f'{limit:,}' for limit in limits)})" if limits else ""
     settings = dict.fromkeys(answers.setting for answers in roles.values())
-    return f"Cut off at max_tokens{sent}: {', '.join(counts)}; raise {' and '.join(settings)}."
+    return f"Cut off at max_tokens{limit_text}: {', '.join(counts)}; raise {' and '.join(settings)}."
 
 
 def _describe_cut_prompts(role: str, answers: RoleLimits) -> str:

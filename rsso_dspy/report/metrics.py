@@ -116,10 +116,10 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
             gain = get_best_accumulator(record, 2) - get_best_accumulator(record, 1)
             gains.append(UnitValue(record.variant.task, record.variant.index, gain))
     best = [[get_best_accumulator(record, number) for record in scored] for number in range(1, longest + 1)]
-    played = [trajectory for trials in plays for trajectory in trials]
-    steps = sum(len(trajectory.steps) for trajectory in played)
+    trajectories = [trajectory for trials in plays for trajectory in trials]
+    steps = sum(len(trajectory.steps) for trajectory in trajectories)
     rates = [
-        sum(getattr(trajectory, name) for trajectory in played) / steps if steps else None
+        sum(getattr(trajectory, name) for trajectory in trajectories) / steps if steps else None
         for name in ("invalid_actions", "asked_back", "no_effect")
     ]
     return ArmMetrics(
@@ -129,14 +129,14 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         errored=len(records) - len(scored),
         mean=_average(points),
         mean_with_reset=_average([max(t.accumulator + t.points_at_reset for t in trials) for trials in plays]),
-        macro_mean=_average([fmean(each) for each in group_values(zip(tasks, points, strict=True)).values()]),
+        macro_mean=_average([fmean(values) for values in group_values(zip(tasks, points, strict=True)).values()]),
         environment_score=_average(environment_scores),
         solve=sum(score >= SOLVED_SCORE for score in environment_scores),
         acc100=sum(score >= SOLVED_SCORE for score in points),
         trial_1=_average([trials[0].accumulator for trials in plays]),
         mean_over_trials=_average([fmean(t.accumulator for t in trials) for trials in plays]),
-        trials_played=len(played),
-        later_trials=len(played) - len(plays),
+        trials_played=len(trajectories),
+        later_trials=len(trajectories) - len(plays),
         stalled=sum(record.stalled_trials for record in scored),
         best_of_t=tuple(map(fmean, best)),
         gain=estimate_mean(gains) if gains else None,
@@ -147,8 +147,10 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         calls_per_unit=_average(calls),
         tokens=_sum_usage_by_role(records),
         progress=_average([max(map(_get_progress, trials)) for trials in plays]),
-        grounding=_average([1 - each.invalid_actions / len(each.steps) for each in played if each.steps]),
-        turns=_average([sum(len(each.steps) for each in trials) for trials in plays]),
+        grounding=_average(
+            [1 - trajectory.invalid_actions / len(trajectory.steps) for trajectory in trajectories if trajectory.steps]
+        ),
+        turns=_average([sum(len(trajectory.steps) for trajectory in trials) for trials in plays]),
         most_calls=max(calls, default=0),
         rules=_count_rules(scored),
         writings=_sum_usage_by_role(scored).get("advisor", Usage()),
@@ -177,8 +179,13 @@ class TrainingMetrics:
 
 def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> Iterator[TrainingMetrics]:
     for arm, records in group_by_arm(trainings).items():
-        played = [group_values((one.variant.key, one.accumulator) for one in unit.trajectories) for unit in records]
-        by_round = group_values(pair for unit in played for points in unit.values() for pair in enumerate(points))
+        points_by_unit = [
+            group_values((trajectory.variant.key, trajectory.accumulator) for trajectory in unit.trajectories)
+            for unit in records
+        ]
+        by_round = group_values(
+            pair for unit in points_by_unit for points in unit.values() for pair in enumerate(points)
+        )
         yield TrainingMetrics(
             arm=arm,
             tasks=len(records),
@@ -193,24 +200,30 @@ def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> Iterator[Tr
 def compute_learning(scored: Sequence[UnitRecord]) -> Learning:
     longest = max((len(record.trials) for record in scored), default=0)
     solved = [[trajectory.solved for trajectory in record.trajectories] for record in scored]
-    firsts = Counter(each.index(True) for each in solved if True in each)
+    firsts = Counter(successes.index(True) for successes in solved if True in successes)
     newly = [firsts[place] for place in range(longest)]
-    by_task = group_values((unit.variant.task, True in each) for unit, each in zip(scored, solved, strict=True))
-    held = zip(map(_list_held_reflections, scored), solved, strict=True)
-    by_held = group_values(pair for counts, each in held for pair in zip(counts, each, strict=False))
-    failed = Counter(classify_failure(each) for unit in scored for each in unit.trajectories if not each.solved)
+    by_task = group_values(
+        (unit.variant.task, True in successes) for unit, successes in zip(scored, solved, strict=True)
+    )
+    held_and_solved = zip(map(_list_held_reflections, scored), solved, strict=True)
+    by_held = group_values(
+        pair for counts, successes in held_and_solved for pair in zip(counts, successes, strict=False)
+    )
+    failed = Counter(
+        classify_failure(trajectory) for unit in scored for trajectory in unit.trajectories if not trajectory.solved
+    )
     sums = list(enumerate(accumulate(newly), start=1))
     counts = [trial.learnt[REFLECTIONS] for record in scored for trial in record.trials if REFLECTIONS in trial.learnt]
     return Learning(
         tuple(
-            TrialSuccess(number, so_far, more, so_far / len(scored))
-            for (number, so_far), more in zip(sums, newly, strict=True)
+            TrialSuccess(number, so_far, additional, so_far / len(scored))
+            for (number, so_far), additional in zip(sums, newly, strict=True)
         ),
         {level: next((t for t, so_far in sums if so_far >= len(scored) * level / 100), None) for level in LEVELS},
-        {count: (sum(each), len(each)) for count, each in sorted(by_held.items())},
-        sum(each.get("written", 0) for each in counts) / len(scored) if counts else None,
+        {count: (sum(outcomes), len(outcomes)) for count, outcomes in sorted(by_held.items())},
+        sum(trial_counts.get("written", 0) for trial_counts in counts) / len(scored) if counts else None,
         count_repeated_reflections(scored),
-        {task: (sum(each), len(each)) for task, each in sorted(by_task.items())},
+        {task: (sum(outcomes), len(outcomes)) for task, outcomes in sorted(by_task.items())},
         {why: failed[why] for why in FAILURES},
     )
 
@@ -220,10 +233,10 @@ def _list_held_reflections(record: UnitRecord) -> list[int]:
     were learned elsewhere."""
     if record.start and any(re.split("[:@]", region)[0] == REFLECTIONS for region in record.trials[0].shown):
         return []
-    held = [0]
+    counts = [0]
     for result in record.trials[:-1]:
-        held.append(int(result.learnt.get(REFLECTIONS, {}).get("held", held[-1])))
-    return held
+        counts.append(int(result.learnt.get(REFLECTIONS, {}).get("held", counts[-1])))
+    return counts
 
 
 _ATTEMPT = re.compile(r"^(?:- )?Attempt (\d+)( at another task[^:\n]*)?(?: at this task)?: ", re.M)
@@ -251,8 +264,8 @@ def list_own_reflections(record: TrialsRecord) -> list[str]:
                 texts |= earlier
     with suppress(KeyError, TypeError, AttributeError):  # another version's snapshot
         texts |= {plan["trial"]: plan["plan"] for plan in record.memories.get("reflections", {}).get("plans", ())}
-    written = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
-    return [text for trial, text in sorted(texts.items()) if trial in written]
+    writing_trials = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
+    return [text for trial, text in sorted(texts.items()) if trial in writing_trials]
 
 
 def count_repeated_reflections(records: Sequence[UnitRecord]) -> RepeatedReflections:
@@ -282,19 +295,20 @@ def _get_progress(trajectory: Trajectory) -> float:
 
 
 def _count_rules(records: Sequence[UnitRecord]) -> dict[str, float] | None:
-    held = [record for record in records if "rules" in record.memories.get("constitution", {})]
-    held = [record for record in held if "document" not in record.memories["constitution"]]
-    if not held:
+    holders = [record for record in records if "rules" in record.memories.get("constitution", {})]
+    holders = [record for record in holders if "document" not in record.memories["constitution"]]
+    if not holders:
         return None
     last: dict[tuple[str, int], UnitRecord] = {}
-    for record in sorted(held, key=lambda record: record.stream.place if record.stream else 0):
+    for record in sorted(holders, key=lambda record: record.stream.place if record.stream else 0):
         stream = record.stream.name.rpartition(" of ")[2] if record.stream else record.key  # "3/36 of 1f0c9a"
         last[stream, record.seed] = record
     books = [record.memories["constitution"].get("rules", ()) for record in last.values()]
     standing = [Counter(rule.get("category") for rule in rules) for rules in books]
-    shown = [[each for trial in record.trials for each in trial.shown.items()] for record in held]
+    shown_texts = [[item for trial in record.trials for item in trial.shown.items()] for record in holders]
     noted = (
-        {line for key, text in each if key.startswith("progress@") for line in text.splitlines()} for each in shown
+        {line for key, text in items if key.startswith("progress@") for line in text.splitlines()}
+        for items in shown_texts
     )
     lasting = {name: fmean(counts[name] for counts in standing) for name in ("abstract", "error")}
     return {**lasting, "progress": fmean(map(len, noted))}
@@ -303,22 +317,22 @@ def _count_rules(records: Sequence[UnitRecord]) -> dict[str, float] | None:
 def count_repeated_units(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, tuple[int, int]]:
     """Count per arm the units whose trials are all equal action by action, and the units of two trials or more. Leaves
     out arms without such units, and units of the rule-based model."""
-    found: dict[str, tuple[int, int]] = {}
+    repeated: dict[str, tuple[int, int]] = {}
     for arm, records in arms.items():
-        played = [record.trajectories for record in records if not record.rule_based]
-        again = [trials for trials in played if len(trials) > 1 and trials[0].steps]
+        units = [record.trajectories for record in records if not record.rule_based]
+        again = [trials for trials in units if len(trials) > 1 and trials[0].steps]
         equal = sum(len({tuple(step.action for step in trial.steps) for trial in trials}) == 1 for trials in again)
-        found |= {arm: (equal, len(again))} if equal else {}
-    return found
+        repeated |= {arm: (equal, len(again))} if equal else {}
+    return repeated
 
 
 def describe_repeated_units(found: Mapping[str, tuple[int, int]]) -> list[str]:
     counts = ", ".join(f"{arm} {equal} of {units}" for arm, (equal, units) in found.items())
-    said = (
+    sentence = (
         f"Units of several trials in which every trial took the same actions: {counts}. Such trials cannot raise the "
         "best score and are no control for retries; see protocol.retry_temperature."
     )
-    return [said] if found else []
+    return [sentence] if found else []
 
 
 def get_best_accumulator(record: UnitRecord, trials: int | None = None) -> float:
@@ -340,12 +354,12 @@ def select_scored_units(records: Iterable[UnitRecord]) -> list[UnitRecord]:
 def list_allowed_trials(arms: Sequence[Sequence[UnitRecord]]) -> list[int]:
     """Return the number of trials that units of each arm may play. For records without this number: the most that an
     unsolved unit of the arm played, or any unit if all of the arm were solved."""
-    most = max((len(record.trials) for records in arms for record in records), default=0)
+    longest = max((len(record.trials) for records in arms for record in records), default=0)
 
     def count(record: UnitRecord) -> int:
         return record.trials_allowed or (0 if record.trajectories[-1].solved else len(record.trials))
 
-    return [max(map(count, select_scored_units(records)), default=0) or most for records in arms]
+    return [max(map(count, select_scored_units(records)), default=0) or longest for records in arms]
 
 
 def group_by_arm(records: Iterable[R]) -> dict[str, list[R]]:

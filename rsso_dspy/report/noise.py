@@ -59,16 +59,18 @@ def measure_noise(
 def measure_trial_noise(before: Sequence[UnitRecord], after: Sequence[UnitRecord]) -> float | None:
     """Return the standard deviation, in points, of the difference between first trials of the same units, whose mean is
     0; None where the arms share them, a memory stood in one of them, or they were asked in another way."""
-    if any(_list_rules(one) != _list_rules(other) for one, other in zip(before, after, strict=True)):
+    if any(_list_rules(first) != _list_rules(second) for first, second in zip(before, after, strict=True)):
         return None
-    trials = [(one.trials[0], other.trials[0]) for one, other in zip(before, after, strict=True)]
+    trials = [(first.trials[0], second.trials[0]) for first, second in zip(before, after, strict=True)]
     if any(list_memory_regions(trial) for pair in trials for trial in pair):
         return None
-    played = [(one.trajectory, other.trajectory) for one, other in trials if one.trajectory and other.trajectory]
-    actions = [[[step.action for step in trajectory.steps] for trajectory in pair] for pair in played]
-    if all(one == other for one, other in actions):
+    trajectories = [
+        (first.trajectory, second.trajectory) for first, second in trials if first.trajectory and second.trajectory
+    ]
+    actions = [[[step.action for step in trajectory.steps] for trajectory in pair] for pair in trajectories]
+    if all(first == second for first, second in actions):
         return None
-    return fmean((other.accumulator - one.accumulator) ** 2 for one, other in played) ** 0.5
+    return fmean((second.accumulator - first.accumulator) ** 2 for first, second in trajectories) ** 0.5
 
 
 def _list_rules(record: UnitRecord) -> tuple[object, ...]:

@@ -54,9 +54,9 @@ def build_page_sections(found: Analysis, drawings: Drawings, with_paper: bool = 
             name,
             view["title"],
             lead,
-            tuple(sheets[each] for each in view["tables"] if each in sheets),
-            tuple(each for each in view["figures"] if each in drawn),
-            tuple(each for each in view["below"] if each in drawn),
+            tuple(sheets[table] for table in view["tables"] if table in sheets),
+            tuple(figure for figure in view["figures"] if figure in drawn),
+            tuple(figure for figure in view["below"] if figure in drawn),
         )
         if section.sheets or section.figures or section.figures_below:
             sections.append(section)
@@ -163,12 +163,12 @@ def _replace_all_controls(data: Any) -> Any:
 def build_list_entry(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
     """What the list shows of a record. ``scores`` are accumulators, None where a trial errored; ``marks`` one letter a
     trial: s solved, n not, e errored."""
-    played = [trial.trajectory for trial in record.trials]
+    trajectories = [trial.trajectory for trial in record.trials]
     return {
         **{"arm": replace_controls(record.arm), "key": replace_controls(record.key)},
         **{"seed": record.seed, "training": isinstance(record, TrainingRecord)},
-        "scores": [each.accumulator if each else None for each in played],
-        "marks": "".join("nse"[each.solved if each else 2] for each in played),
+        "scores": [trajectory.accumulator if trajectory else None for trajectory in trajectories],
+        "marks": "".join("nse"[trajectory.solved if trajectory else 2] for trajectory in trajectories),
     }
 
 
@@ -220,18 +220,18 @@ def _build_exchanges(calls: Sequence[Call], table: MessageTable) -> list[dict[st
     """The calls of a trial, the actor's first. ``messages`` are numbers in the table."""
     return [
         {
-            **{"step": each.step, "role": each.role, "model": each.served, "seconds": each.seconds},
+            **{"step": call.step, "role": call.role, "model": call.served, "seconds": call.seconds},
             "tokens": [
-                sum(count for usage in each.usage if isinstance(count := usage.get(name), int))  # 0 where none is told
+                sum(count for usage in call.usage if isinstance(count := usage.get(name), int))  # 0 where none is told
                 for name in ("prompt_tokens", "completion_tokens")
             ],
-            "failed": len(each.failed),
-            "parameters": json.dumps({"model": each.request["model"], **each.request["parameters"]}),
-            "messages": table.add_request(each),
-            "answer": f"{each.error.get('kind')}: {each.error.get('message')}" if each.error else each.text,
-            "error": each.error is not None,
+            "failed": len(call.failed),
+            "parameters": json.dumps({"model": call.request["model"], **call.request["parameters"]}),
+            "messages": table.add_request(call),
+            "answer": f"{call.error.get('kind')}: {call.error.get('message')}" if call.error else call.text,
+            "error": call.error is not None,
         }
-        for each in sorted(calls, key=lambda each: each.role != "actor")
+        for call in sorted(calls, key=lambda call: call.role != "actor")
     ]
 
 
@@ -255,25 +255,25 @@ class LearntItem:
 
 def trace_learnt_items(record: TrialsRecord) -> list[LearntItem]:
     """Trace all items, in order of trials, skipping unexpected snapshots."""
-    found: list[LearntItem] = []
+    items: list[LearntItem] = []
     for part in (_trace_plans, _trace_skills, _trace_rules, _trace_entries):
         try:
-            found += part(record)
+            items += part(record)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             continue  # another version's snapshot: the trials themselves can still be read
-    return sorted(found, key=lambda item: (item.trial, item.step or 1_000_000))
+    return sorted(items, key=lambda item: (item.trial, item.step or 1_000_000))
 
 
 def _trace_plans(record: TrialsRecord) -> Iterator[LearntItem]:
     """Those still remembered, and those that are forgotten but stood in a prompt."""
-    read = [(where, split_reflections(text)) for where, text in _list_region_reads(record, REFLECTIONS)]
-    plans = {number: plan for _, shown in reversed(read) for number, plan in shown.items()}
+    prompts = [(where, split_reflections(text)) for where, text in _list_region_reads(record, REFLECTIONS)]
+    plans = {number: plan for _, reflections in reversed(prompts) for number, plan in reflections.items()}
     plans |= {entry["trial"]: entry["plan"] for entry in record.memories.get("reflections", {}).get("plans", ())}
-    here = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
+    writing_trials = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
     for trial, plan in sorted(plans.items()):
-        reads = tuple(where for where, shown in read if shown.get(trial) == plan.strip())
-        own = trial in here and all(where[0] > trial for where in reads)
-        yield LearntItem("plan", f"attempt-{trial}", f"Attempt {trial}", plan, trial if own else 0, reads=reads)
+        reads = tuple(where for where, reflections in prompts if reflections.get(trial) == plan.strip())
+        is_own = trial in writing_trials and all(where[0] > trial for where in reads)
+        yield LearntItem("plan", f"attempt-{trial}", f"Attempt {trial}", plan, trial if is_own else 0, reads=reads)
 
 
 def _trace_skills(record: TrialsRecord) -> Iterator[LearntItem]:
@@ -293,28 +293,28 @@ def _locate_windows(
     windows: Sequence[Sequence[int]], memory: Mapping[str, Any], record: TrialsRecord
 ) -> Iterator[StepRange]:
     """Yield windows as steps of their trials, without those that come from another record."""
-    played = {result.trial: _get_trial_steps(result) for result in record.trials}
+    steps_by_trial = {result.trial: _get_trial_steps(result) for result in record.trials}
     for piece, start, end in windows:
         stored = memory["pieces"][piece]
         actions = [memory["texts"][index] for index in stored["actions"][start + 1 : end]]
-        before = stored["offset"] + start
-        steps = played.get(stored["trial"], ())[before : before + len(actions)]
+        offset = stored["offset"] + start
+        steps = steps_by_trial.get(stored["trial"], ())[offset : offset + len(actions)]
         if actions and [step.action for step in steps] == actions:
-            yield stored["trial"], before + 1, before + len(actions)
+            yield stored["trial"], offset + 1, offset + len(actions)
 
 
 def _trace_rules(record: TrialsRecord) -> Iterator[LearntItem]:
     """Yield rules that were first said while a variant of this record was played, and those that others told it."""
-    read = list(_list_region_reads(record, CONSTITUTION))
+    prompts = list(_list_region_reads(record, CONSTITUTION))
     keys = {trajectory.variant.key for trajectory in record.trajectories}
     for rule in record.memories.get("constitution", {}).get("rules", ()):
         line = Lesson(rule.get("category"), str(rule["text"]), str(rule.get("solution", ""))).line
-        places = [where for where, text in read if f"- {line}" in text.splitlines()]
+        places = [where for where, text in prompts if f"- {line}" in text.splitlines()]
         trial = step = 0
         if not keys.isdisjoint(str(rule.get("source", "")).split(" + ")):
             if not places:
                 trial = max(result.trial for result in record.trials)
-            elif places[0][:2] != read[0][0][:2]:
+            elif places[0][:2] != prompts[0][0][:2]:
                 trial, step, _ = places[0]
                 if step == 1:  # it was written after the trial before
                     trial, step = trial - 1, 0
@@ -338,22 +338,27 @@ def _trace_entries(record: TrialsRecord) -> Iterator[LearntItem]:
     steps = {(r.trajectory.variant.key, r.trial): len(r.trajectory.steps) for r in record.trials if r.trajectory}
     for entry in (row for snapshot in record.memories.values() for row in snapshot.get("entries", ())):
         learned = [(str(variant), int(trial)) for variant, trial in entry["learned"]]
-        own, reads = [mark for mark in learned if mark in steps], _find_reads(record, entry["id"])
-        trial = own[0][1] if own else 0
-        if own and reads:  # worded anew here, and read before
+        own_trials = [mark for mark in learned if mark in steps]
+        reads = _find_reads(record, entry["id"])
+        trial = own_trials[0][1] if own_trials else 0
+        if own_trials and reads:  # worded anew here, and read before
             trial = min(trial, reads[0][0] - 1)
         about = entry.get("data") or {}
         title = about.get("title") or about.get("target")
         name = f"{entry['id']}: {title}" if title else entry["id"]
-        if not own and learned:
+        if not own_trials and learned:
             name += f", from {learned[0][0]} trial {learned[0][1]}"
-        drawn = tuple((number, 1, steps[variant, number]) for variant, number in own if steps[variant, number])
+        drawn = tuple((number, 1, steps[variant, number]) for variant, number in own_trials if steps[variant, number])
         yield LearntItem("entry", entry["id"], name, entry["text"], trial, drawn=drawn, reads=reads)
 
 
 def _find_reads(record: TrialsRecord, name: str) -> tuple[StepRange, ...]:
     """Return the steps whose prompts held what has this id."""
-    steps = ((result.trial, *each) for result in record.trials for each in enumerate(_get_trial_steps(result), start=1))
+    steps = (
+        (result.trial, *numbered_step)
+        for result in record.trials
+        for numbered_step in enumerate(_get_trial_steps(result), start=1)
+    )
     return _join_ranges([(trial, number, number) for trial, number, step in steps if name in step.recalled])
 
 

@@ -94,11 +94,13 @@ def build_published_tables(paper: str) -> list[Sheet]:
 
 def describe_published_tables(paper: str) -> list[str]:
     data = load_published_tables(paper)
-    said = [*data["notes"], f"{data['source']}."]
+    notes = [*data["notes"], f"{data['source']}."]
     if paper == "rsso":
-        return [*_describe_statistics(recompute_statistics()), describe_derived_points(), *said]
-    played = f"The files in examples/{paper}/ of the repository play them: rsso-dspy run --config FILE --out DIR, then"
-    return [*said, f"{played} rsso-dspy report DIR"]
+        return [*_describe_statistics(recompute_statistics()), describe_derived_points(), *notes]
+    instruction = (
+        f"The files in examples/{paper}/ of the repository play them: rsso-dspy run --config FILE --out DIR, then"
+    )
+    return [*notes, f"{instruction} rsso-dspy report DIR"]
 
 
 def recompute_statistics() -> RecomputedStatistics:
@@ -120,13 +122,16 @@ def recompute_statistics() -> RecomputedStatistics:
 
 def _build_rsso_tables() -> list[Sheet]:
     """Build Table 1, Figure 2 as a table, and Table 2 with the means recomputed from its rows."""
-    published, found = load_published_tables(), recompute_statistics()
-    own, gains = published["table1"], published["trial_1_to_2_gain"]
-    marked = mark_best([(row["mean"], tuple(row["solve"]), tuple(row["acc100"])) for row in own])
+    published = load_published_tables()
+    recomputed = recompute_statistics()
+    table1 = published["table1"]
+    gains = published["trial_1_to_2_gain"]
+    marked = mark_best([(row["mean"], tuple(row["solve"]), tuple(row["acc100"])) for row in table1])
     first: list[Sequence[Any]] = [
-        (row["method"], row["scaffold"], "Claude Sonnet 4.6", *scores) for row, scores in zip(own, marked, strict=True)
+        (row["method"], row["scaffold"], "Claude Sonnet 4.6", *scores)
+        for row, scores in zip(table1, marked, strict=True)
     ]
-    scaffolds = {row["method"]: row["scaffold"] for row in own}
+    scaffolds = {row["method"]: row["scaffold"] for row in table1}
     first += [
         (row["method"], scaffolds[row["method"]], "GPT-4", format_number(row["mean"], ".1f"), None, None)
         for row in published["gpt4"]
@@ -138,10 +143,10 @@ def _build_rsso_tables() -> list[Sheet]:
     second = [(row["task"], row["n"], *build_mean_cells(row, 1)) for row in published["table2"]]
     means = {
         "Overall": published["table2_overall"],
-        "recomputed over variants": found.micro,
-        "recomputed over task types": found.macro,
+        "recomputed over variants": recomputed.micro,
+        "recomputed over task types": recomputed.macro,
     }
-    second += [(name, "", *build_mean_cells(each, 2)) for name, each in means.items()]
+    second += [(name, "", *build_mean_cells(values, 2)) for name, values in means.items()]
     trials = [f"best_of_{number}" for number in range(1, 6)]
     return [
         build_sheet("table1", "Table 1", ("method", "scaffold", "model", "Mean", "Solve", "Acc100"), first),
@@ -156,8 +161,8 @@ def build_mean_cells(means: Mapping[str, float], digits: int, tone: Tone = "") -
     Differences that a paper prints stand among the means: it computed them from more digits than its means show.
     """
     differences = []
-    for name, (one, other) in DELTAS.items():
-        computed = means[one] - means[other] if means else None
+    for name, (first, second) in DELTAS.items():
+        computed = means[first] - means[second] if means else None
         differences.append(means.get(name, computed))
     return [
         *(format_number(means.get(method), f".{digits}f", tone) for method in METHODS),

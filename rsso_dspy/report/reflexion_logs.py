@@ -127,19 +127,19 @@ def _find_method(folder: LogFolder, run: _LoggedRun) -> _Method:
     Without one, only a folder without reflections is known to be the baseline: that code may also have written
     reflections that nobody read.
     """
-    written = sum(len(environment.memory) for environment in run.trials[-1])
-    known = METHODS.get(folder.arm.partition("+")[0])
-    if known is not None and written and not known.memories:
-        remark = f"{folder.arm}: its files hold {written:,} reflections. As it reads none, they count nowhere."
+    count = sum(len(environment.memory) for environment in run.trials[-1])
+    method = METHODS.get(folder.arm.partition("+")[0])
+    if method is not None and count and not method.memories:
+        remark = f"{folder.arm}: its files hold {count:,} reflections. As it reads none, they count nowhere."
         return _Method(folder.arm, reads_reflections=False, remark=remark)
-    if known is None and written and not folder.name:
+    if method is None and count and not folder.name:
         remark = (
-            f"{folder.arm}: its files hold {written:,} reflections, but not whether the agent read them. Name the arm "
+            f"{folder.arm}: its files hold {count:,} reflections, but not whether the agent read them. Name the arm "
             f"by its method: react={folder.path} or reflexion={folder.path}."
         )
         return _Method(folder.arm, reads_reflections=True, remark=remark)
-    is_baseline = known is None and not folder.name and run.knows_reflections and not written
-    return _Method("react" if is_baseline else folder.arm, reads_reflections=written > 0)
+    is_baseline = method is None and not folder.name and run.knows_reflections and not count
+    return _Method("react" if is_baseline else folder.arm, reads_reflections=count > 0)
 
 
 def _build_units(arm: str, method: _Method, run: _LoggedRun) -> Iterator[UnitRecord]:
@@ -149,24 +149,24 @@ def _build_units(arm: str, method: _Method, run: _LoggedRun) -> Iterator[UnitRec
         if sorted(solved) != solved:
             raise UsageError(f"the files of {arm} are not of one run: {name} is solved, and later not")
         variant = Variant(re.sub(r"\W*_?\d+$", "", name) or name, index)
-        played = states[: solved.index(True) + 1] if solved[-1] else states
-        plans = {"reflections": {"plans": _list_plans(played)}} if method.reads_reflections else {}
+        played_states = states[: solved.index(True) + 1] if solved[-1] else states
+        plans = {"reflections": {"plans": _list_plans(played_states)}} if method.reads_reflections else {}
         yield UnitRecord(
             protocol="Reflexion's code", arm=arm, method=method.name, program=ZERO_SHOT, backend="logs",
-            model="not logged", rule_based=False, seed=0, trials=tuple(_list_trials(variant, method, played)),
+            model="not logged", rule_based=False, seed=0, trials=tuple(_list_trials(variant, method, played_states)),
             memories=plans, variant=variant, budget=STEPS, trials_allowed=len(states),
         )  # fmt: skip
 
 
 def _list_trials(variant: Variant, method: _Method, states: Sequence[_Environment]) -> Iterator[TrialResult]:
-    before = 0
+    previous = 0
     for number, state in enumerate(states, start=1):
         outcome: Outcome = "solved" if state.is_success else "failed"
-        played = LoggedTrial(variant, number, "", State("", "", ""), 0, (), outcome)
+        trajectory = LoggedTrial(variant, number, "", State("", "", ""), 0, (), outcome)
         reflections = len(state.memory)
-        counts: dict[str, int | float] = {"written": reflections - before, "held": reflections}
-        yield TrialResult(number, played, {REFLECTIONS: counts} if method.reads_reflections else {})
-        before = reflections
+        counts: dict[str, int | float] = {"written": reflections - previous, "held": reflections}
+        yield TrialResult(number, trajectory, {REFLECTIONS: counts} if method.reads_reflections else {})
+        previous = reflections
 
 
 def _list_plans(states: Sequence[_Environment]) -> list[dict[str, int | str]]:
@@ -179,8 +179,8 @@ def _list_plans(states: Sequence[_Environment]) -> list[dict[str, int | str]]:
 
 def _find_trial_files(folder: Path) -> dict[int, Path]:
     """Return number, from 0, to file of the trials that a folder holds."""
-    found = [(FILE.fullmatch(path.name), path) for path in (folder.iterdir() if folder.is_dir() else ())]
-    return {int(match[1]): path for match, path in found if match}
+    matches = [(FILE.fullmatch(path.name), path) for path in (folder.iterdir() if folder.is_dir() else ())]
+    return {int(match[1]): path for match, path in matches if match}
 
 
 def _read_run(folder: LogFolder) -> _LoggedRun:

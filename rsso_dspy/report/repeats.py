@@ -120,9 +120,9 @@ def _changes_settings(record: TrialsRecord) -> bool:
     temperature 0. A seed is no setting."""
     settings = []
     for result in record.trials:
-        sent = dict(result.sent.get("actor", {}))
-        sent.pop("seed", None)
-        settings.append(sent)
+        parameters = dict(result.sent.get("actor", {}))
+        parameters.pop("seed", None)
+        settings.append(parameters)
     return any(later != settings[0] for later in settings[1:])
 
 
@@ -161,11 +161,11 @@ def _count_solved_units(scored: Iterable[UnitRecord]) -> Iterator[VariantRepeats
 def estimate_from_counts(repeats: Repeats, counted: Iterable[VariantRepeats]) -> Iterator[RepeatSuccess]:
     """Yield pass^k for k = 1, 2, ... up to the most repeats of a variant; nothing where none has two."""
     variants = list(counted)
-    most = max((variant.played for variant in variants), default=0)
-    if most < 2:
+    most_repeats = max((variant.played for variant in variants), default=0)
+    if most_repeats < 2:
         return
 
-    for k in range(1, most + 1):
+    for k in range(1, most_repeats + 1):
         shares = []
         for variant in variants:
             if variant.played >= k:

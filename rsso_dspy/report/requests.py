@@ -49,8 +49,8 @@ class MessageTable:
     def add_request(self, call: Call) -> list[int]:
         """Return the numbers of a request's messages."""
         numbers = []
-        for sent in call.request["messages"]:
-            numbers.append(self._add(str(sent.get("role")), text_of(sent.get("content"))))
+        for message in call.request["messages"]:
+            numbers.append(self._add(str(message.get("role")), text_of(message.get("content"))))
         return numbers
 
     def _add(self, role: str, text: str) -> int:
@@ -79,13 +79,13 @@ def list_regions(record: TrialsRecord) -> list[str]:
 def split_system(text: str, regions: Collection[str]) -> list[Part]:
     """Split a system message: the instruction, fields below it, the form of the answer, and examples."""
     examples = _EXAMPLES.search(text)
-    told = text[: examples.start()] if examples else text
-    form = _FORM.search(told)
-    above = told[: form.start()] if form else told
+    head = text[: examples.start()] if examples else text
+    form = _FORM.search(head)
+    above = head[: form.start()] if form else head
 
     parts = [Part(part.name or INSTRUCTION, part.text) for part in split_message(above, regions)]
     if form:
-        parts.append(Part(FORM, told[form.start() :]))
+        parts.append(Part(FORM, head[form.start() :]))
     if examples:
         parts.append(Part(EXAMPLES, text[examples.start() :]))
     return parts
@@ -113,10 +113,10 @@ def _find_headings(text: str, regions: Iterable[str]) -> dict[str, int]:
     """Return the last place of each field's label."""
     names = {_label(name): name for name in regions}
     places = {}
-    for found in _compile_labels(tuple(names)).finditer(text):
-        places[names[found[1]]] = found.start()
-    for found in _MARK.finditer(text):
-        places[found[1]] = found.start()
+    for match in _compile_labels(tuple(names)).finditer(text):
+        places[names[match[1]]] = match.start()
+    for match in _MARK.finditer(text):
+        places[match[1]] = match.start()
     return places
 
 

@@ -66,8 +66,8 @@ def measure_room(bottom: str, ceiling: str, arms: Mapping[str, Sequence[UnitReco
     if highest <= lowest:
         return room
 
-    others = [arm for arm in arms if arm not in (bottom, ceiling)]
-    return replace(room, shares=tuple(_measure_share(arm, room, points) for arm in others))
+    other_arms = [arm for arm in arms if arm not in (bottom, ceiling)]
+    return replace(room, shares=tuple(_measure_share(arm, room, points) for arm in other_arms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ class _SharedPoints:
     def sum_gains(self, first: str, second: str) -> list[float]:
         """Return the sum of the gains of the second arm over the first, for each task type."""
         gains_by_type: dict[str, float] = {}
-        for key, before, after in zip(self.keys, self.by_arm[first], self.by_arm[second], strict=True):
-            gains_by_type[key[0]] = gains_by_type.get(key[0], 0.0) + after - before
+        for key, first_points, second_points in zip(self.keys, self.by_arm[first], self.by_arm[second], strict=True):
+            gains_by_type[key[0]] = gains_by_type.get(key[0], 0.0) + second_points - first_points
         return list(gains_by_type.values())
 
 

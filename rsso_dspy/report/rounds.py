@@ -39,27 +39,27 @@ def compare_rounds(arms: Arms, question: Question, announced: Announcement) -> C
     if question.over != "task types":
         raise UsageError("the rounds of this run answer for other task types: leave --over variants out")
     complete = count_complete_rounds(arms, announced)
-    played = select_rounds(arms, announced, complete)
+    selected = select_rounds(arms, announced, complete)
 
     contrasts = select_contrasts(arms, question.against)
     if question.against is None:
         contrasts = {pair: contrasts.get(pair, OVER_RETRIES) for pair in announced.pairs} | contrasts
-    calls_left = _estimate_calls_left(played, announced, complete)
+    calls_left = _estimate_calls_left(selected, announced, complete)
     comparisons = []
     for (first, second), asks in contrasts.items():
-        if first not in played or second not in played:
+        if first not in selected or second not in selected:
             continue  # announced, and not begun
-        pair = _drop_tests(compare_arms(first, played[first], second, played[second], asks))
+        pair = _drop_tests(compare_arms(first, selected[first], second, selected[second], asks))
         if (first, second) in announced.pairs:
-            comparisons.append(_judge_pair(pair, played, question, announced, complete, calls_left))
+            comparisons.append(_judge_pair(pair, selected, question, announced, complete, calls_left))
         else:
             reason = TURNED_ROUND if (second, first) in announced.pairs else NOT_ANNOUNCED
             verdict = Verdict("undecided", question.margin, (reason,), is_hindered=True)
             comparisons.append(replace(pair, interval=None, verdict=verdict))
 
     squares = {}
-    begun = {name: records for name, records in played.items() if records}
-    for program, square in compute_factorials(begun, question.over, {}).items():
+    with_records = {name: records for name, records in selected.items() if records}
+    for program, square in compute_factorials(with_records, question.over, {}).items():
         effects = (square.interaction, square.over_one, square.over_other)
         interaction, over_one, over_other = (
             replace(effect, interval=None, flips=replace(effect.flips, p=None)) for effect in effects
@@ -168,5 +168,5 @@ def _estimate_calls_left(played: Arms, announced: Announcement, complete: int) -
     if not complete:
         return None
     usage = sum_usage(trial for records in played.values() for record in records for trial in record.trials)
-    calls = sum(spent.calls for spent in usage.values())
+    calls = sum(role_usage.calls for role_usage in usage.values())
     return round(calls / complete * (announced.rounds - complete))

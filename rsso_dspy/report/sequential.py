@@ -181,12 +181,12 @@ def check_no_gain(differences: Array, margins: Array, announced: int, level: flo
     from scipy.stats import t
 
     values = np.asarray(differences, dtype=float)
-    spent = 0.0
+    spent_level = 0.0
     rows = []
     is_out = np.zeros(len(margins), dtype=bool)
     for number in range(1, values.shape[1] + 1):
-        share = spend_level(number / announced, 2 * level) / 2 - spent
-        spent += share
+        share = spend_level(number / announced, 2 * level) / 2 - spent_level
+        spent_level += share
         means = _average_types(values[:, :number])
         if len(means) > 1 and share > 0:
             error = _estimate_error(means, number)
@@ -203,8 +203,8 @@ def _average_types(values: Array) -> Array:
 
 def _estimate_error(means: Array, rounds: int) -> float:
     """Return the standard error of the mean over task types."""
-    given = means
+    values = means
     if np.count_nonzero(np.round(means, 9)) < FEWEST_UNLIKE:
         extreme = MOST_POINTS / rounds
-        given = np.append(means, [extreme, -extreme])
-    return float(given.std(ddof=1) / len(given) ** 0.5)
+        values = np.append(means, [extreme, -extreme])
+    return float(values.std(ddof=1) / len(values) ** 0.5)

@@ -73,9 +73,9 @@ def format_interval(found: MeanInterval | None) -> tuple[Cell, Cell, Cell]:
     """Format the cells of both ends of an interval and of the least difference that such a run detects."""
     if found is None:
         return (Cell(NOTHING),) * 3
-    least = found.detectable_difference
-    impossible = least is not None and least > MOST_POINTS  # for scores: CSV, too, holds no number for it
-    detectable = Cell(f">{MOST_POINTS:.0f}") if impossible else format_number(least, ".1f")
+    difference = found.detectable_difference
+    impossible = difference is not None and difference > MOST_POINTS  # for scores: CSV, too, holds no number for it
+    detectable = Cell(f">{MOST_POINTS:.0f}") if impossible else format_number(difference, ".1f")
     return format_difference(found.low, 1), format_difference(found.high, 1), detectable
 
 
@@ -130,26 +130,26 @@ def merge_columns(sheet: Sheet) -> Sheet:
     `NOTHING` in every row; notes name what is left out. Ends of intervals stay, as do whole numbers and zeros, which
     are alike by chance."""
     texts = [[row[place].text for row in sheet.rows] for place in range(len(sheet.columns))]
-    kept = [0]
+    kept_places = [0]
     same: dict[int, list[str]] = {}
     empty = []
     for place, name in enumerate(sheet.columns[1:], start=1):
         if NOTHING in texts[place] and set(texts[place]) <= {NOTHING, ""}:
             empty.append(name)
             continue
-        twins = [other for other in kept if texts[other] == texts[place]]
+        twins = [earlier for earlier in kept_places if texts[earlier] == texts[place]]
         if twins and _is_measured(sheet, place):
             same.setdefault(twins[0], []).append(name)
         else:
-            kept.append(place)
+            kept_places.append(place)
 
     notes = [f"{join_words(names)}: as {sheet.columns[twin]} in every row." for twin, names in same.items()]
     if empty:
         notes.append(f"{join_words(empty)}: {NOTHING} in every row.")
     return replace(
         sheet,
-        columns=tuple(sheet.columns[place] for place in kept),
-        rows=tuple(tuple(row[place] for place in kept) for row in sheet.rows),
+        columns=tuple(sheet.columns[place] for place in kept_places),
+        rows=tuple(tuple(row[place] for place in kept_places) for row in sheet.rows),
         notes=(*notes, *sheet.notes),
     )
 
@@ -173,22 +173,23 @@ def print_parts(parts: Iterable[Sheet | Text], file: IO[str] | None = None, widt
     console = Console(file=file, width=width)
     for part in parts:
         for piece in _fit_sheet(part, console.width) if isinstance(part, Sheet) else [part]:
-            least = sum((column.width or 0) + 2 for column in piece.columns) if isinstance(piece, Table) else 0
-            Console(file=file, width=max(console.width, least)).print(piece)
+            table_width = sum((column.width or 0) + 2 for column in piece.columns) if isinstance(piece, Table) else 0
+            Console(file=file, width=max(console.width, table_width)).print(piece)
 
 
 def _fit_sheet(sheet: Sheet, width: int) -> Iterator[Table]:
     """Yield the sheet as a table. One that is too wide is narrowed, then split into several, so that no digit is cut
     off; an interval stays with its mean, and a part names the rows that it says something of."""
-    rows, numeric = [sheet.columns, *([cell.text for cell in row] for row in sheet.rows)], sheet.numeric
+    rows = [sheet.columns, *([cell.text for cell in row] for row in sheet.rows)]
+    numeric = sheet.numeric
     texts = [list(map(replace_controls, column)) for column in zip(*rows, strict=True)]
     longest = [max(map(_measure, column)) for column in texts]
-    least = [_measure_least(*column) for column in zip(texts, numeric, strict=True)]
-    least[0] = max(least[0], min(longest[0], width * 3 // 10))
+    narrowest = [_measure_least(*column) for column in zip(texts, numeric, strict=True)]
+    narrowest[0] = max(narrowest[0], min(longest[0], width * 3 // 10))
     names = list(takewhile(lambda place: not numeric[place], range(len(texts) - 1)))
     while len({tuple(row[: len(names)]) for row in rows}) < len(rows) and len(names) < len(texts) - 1:
         names.append(len(names))  # a number that tells rows apart, as that of a trial
-    while len(names) > 1 and sum(least[place] + 1 for place in names) > width * 2 // 3:
+    while len(names) > 1 and sum(narrowest[place] + 1 for place in names) > width * 2 // 3:
         names.pop()
     groups: list[list[int]] = []
     for place in range(len(names), len(texts)):
@@ -198,18 +199,18 @@ def _fit_sheet(sheet: Sheet, width: int) -> Iterator[Table]:
             groups.append([place])
     blocks: list[list[int]] = []
     for group in groups:
-        if blocks and sum(least[place] + 1 for place in [*names, *blocks[-1], *group]) - 1 <= width:
+        if blocks and sum(narrowest[place] + 1 for place in [*names, *blocks[-1], *group]) - 1 <= width:
             blocks[-1] += group
         else:
             blocks.append(group)
     apart = 2 if sum(longest) + 2 * (len(longest) - 1) <= width else 1
     for block in blocks:
         places = [*names, *block]
-        spare = max(0, width + 1 - sum(least[place] + 1 for place in places))
+        spare = max(0, width + 1 - sum(narrowest[place] + 1 for place in places))
         widths: dict[int, int] = {}
         for place in sorted(places, key=numeric.__getitem__):  # words first, then the headers of numbers
-            widths[place] = min(longest[place], least[place] + spare)
-            spare -= widths[place] - least[place]
+            widths[place] = min(longest[place], narrowest[place] + spare)
+            spare -= widths[place] - narrowest[place]
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, apart, 0, 0))
         for place in places:
             justify: Literal["left", "right"] = "right" if numeric[place] else "left"
@@ -253,7 +254,8 @@ def to_latex(sheet: Sheet) -> str:
     """Render the sheet with a caption of title and notes, shrunk where it is wider than the text."""
     head, *rows = (" & ".join(row) + r" \\" for row in _escape_rows(sheet, _escape_latex, 2))
     caption = " ".join(_escape_latex(part.rstrip(".") + ".") for part in (sheet.title, *sheet.notes))
-    form, body = "".join("r" if numeric else "l" for numeric in sheet.numeric), "\n".join(rows)
+    form = "".join("r" if numeric else "l" for numeric in sheet.numeric)
+    body = "\n".join(rows)
     return rf"""% {_flatten_text(sheet.title)}
 % needs \usepackage{{booktabs,graphicx}}
 \begin{{table}}

@@ -92,12 +92,12 @@ def apply_holm_correction(values: Sequence[float | None]) -> list[float | None]:
     order = sorted((value, place) for place, value in enumerate(values) if value is not None)
     corrected: list[float | None] = [None] * len(values)
     highest = 0.0
-    for done, (value, place) in enumerate(order):
-        highest = max(highest, min(1.0, value * (len(order) - done)))
+    for rank, (value, place) in enumerate(order):
+        highest = max(highest, min(1.0, value * (len(order) - rank)))
         corrected[place] = highest
     return corrected
 
 
 def _check_values(values: Sequence[float], *group: str) -> np.ndarray:
     names = ((value, "value", number, *group) for number, value in enumerate(values, 1))
-    return np.asarray([check_score(*each, most=MOST_DIFFERENCE) for each in names], dtype=float)
+    return np.asarray([check_score(*arguments, most=MOST_DIFFERENCE) for arguments in names], dtype=float)

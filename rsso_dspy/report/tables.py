@@ -81,8 +81,8 @@ def build_table_files(found: Analysis, with_paper: bool = False) -> Mapping[Path
 
 def _build_table(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], notes: Iterable[str] = ()) -> Sheet:
     """Build a table with its title and the notes that it always has, then these."""
-    told = load_data("texts.toml")["tables"][name]
-    return build_sheet(name, told["title"], columns, rows, [*told["notes"], *notes])
+    texts = load_data("texts.toml")["tables"][name]
+    return build_sheet(name, texts["title"], columns, rows, [*texts["notes"], *notes])
 
 
 def _get_notes(**conditions: Any) -> list[str]:
@@ -108,10 +108,12 @@ def build_methods_table(found: Analysis, with_paper: bool = False) -> Sheet:
         shares = ((row.solve, row.units), (row.acc100, row.units))
         rows.append((sheets.format_text(f"trial 1 of {arm}", "dim"), row.scaffold, row.units, *means, *shares))
     published = load_published_tables()
-    for each in published["table1"] if with_paper else ():
-        macro = fmean(task[each["method"]] for task in published["table2"])
-        means, shares = (each["mean"], None, None, macro), (tuple(each["solve"]), tuple(each["acc100"]))
-        rows.append((_name_published(each["method"]), each["scaffold"], each["solve"][1], *means, *shares))
+    for paper_row in published["table1"] if with_paper else ():
+        macro = fmean(task[paper_row["method"]] for task in published["table2"])
+        name = _name_published(paper_row["method"])
+        means = (paper_row["mean"], None, None, macro)
+        shares = (tuple(paper_row["solve"]), tuple(paper_row["acc100"]))
+        rows.append((name, paper_row["scaffold"], paper_row["solve"][1], *means, *shares))
     columns = ("arm", "scaffold", "units", "Mean", "+reset", "env", "macro", "Solve", "Acc100")
     first_trials = with_paper and bool(found.first_trials)
     notes = [*_describe_methods(found), *_get_notes(best=comparable, paper=with_paper, first_trials=first_trials)]
@@ -150,7 +152,7 @@ def _build_learning_table(found: Analysis, with_paper: bool = False) -> Sheet:
     longest = max(found.plays.values(), default=0)
     rows: list[Sequence[Any]] = []
     for row in found.arms:
-        best = [each.mean for each in found.estimates[row.arm].best_of_t] if row.units else []
+        best = [estimate.mean for estimate in found.estimates[row.arm].best_of_t] if row.units else []
         means = (row.trial_1, row.mean_over_trials, *_pad(best, longest))
         gain = _build_gain_cells(row.gain) if longest > 1 else ()
         levels = (Cell("never" if t is None else f"{t}", t) for t in row.learning.trials_to.values())
@@ -184,12 +186,12 @@ def _pad(values: Sequence[Any], length: int) -> list[Any]:
 def _build_success_table(found: Analysis) -> Sheet:
     rows = [
         (
-            *(arm.arm, each.trial, each.solved, each.additional, arm.units - each.solved),
-            format_number(each.accuracy, ".1%"),
+            *(arm.arm, success.trial, success.solved, success.additional, arm.units - success.solved),
+            format_number(success.accuracy, ".1%"),
         )
         for arm in found.arms
         if len(arm.learning.success) > 1
-        for each in arm.learning.success
+        for success in arm.learning.success
     ]
     return _build_table("success", ("arm", "trial", "solved", "additional", "fail", "accuracy"), rows)
 
@@ -242,8 +244,8 @@ def _build_differences_table(found: Analysis, with_paper: bool = False) -> Sheet
             sheets.format_p_value(pair.holm),
         ]
         cells += [sheets.format_p_value(pair.wilcoxon.p)] if with_paper else []
-        shown = ", ".join(f"{dose.memory} {dose.trials}/{dose.possible_trials}" for dose in pair.doses)
-        rows.append((*cells, str(pair.verdict), shown, sheets.format_text(pair.asks)))
+        doses = ", ".join(f"{dose.memory} {dose.trials}/{dose.possible_trials}" for dose in pair.doses)
+        rows.append((*cells, str(pair.verdict), doses, sheets.format_text(pair.asks)))
     for name, square in found.squares.items():
         rows += _build_square_rows(square, name, found.comparisons, with_paper)
     columns = ["second - first", *columns, "verdict", "shown", "asks"]
@@ -262,8 +264,8 @@ def _build_square_rows(
         tests = [sheets.format_p_value(effect.flips.p), sheets.format_p_value(effect.holm)]
         tests += [Cell("")] if with_paper else []
         interval = sheets.format_interval(effect.interval)
-        asked = f"skills x reflections{_name_program(program)}: {asks}"
-        yield (name, square.pairs, format_difference(effect.difference), *interval, "", *tests, "", "", asked)
+        question = f"skills x reflections{_name_program(program)}: {asks}"
+        yield (name, square.pairs, format_difference(effect.difference), *interval, "", *tests, "", "", question)
 
 
 def _name_program(program: str) -> str:
@@ -300,7 +302,8 @@ def _describe_best(trials: int) -> str:
 
 
 def _describe_tests(found: Analysis) -> str:
-    tests, clusters = found.tests, found.question.over
+    tests = found.tests
+    clusters = found.question.over
     corrected = f"p corrected for the report's {tests} test{'s' if tests != 1 else ''}"
     needed = f"; with so many, at least {count_needed_differences(tests)} {clusters} must differ" if tests else ""
     return (
@@ -323,9 +326,9 @@ def _describe_sequential_tests(announced: Announcement) -> str:
 def _describe_room(pair: Comparison) -> Iterator[str]:
     """Yield how much a run of this size finds of what is left to gain, where it decided nothing."""
     if pair.verdict.word == "undecided" and pair.interval and pair.room is not None:
-        least = pair.interval.detectable_difference
-        found = f"finds {least:.1f}" if least <= MOST_POINTS else "may miss every difference"
-        yield f"{pair.room:.1f} points are left above {pair.first}, and a run of this size {found}"
+        difference = pair.interval.detectable_difference
+        finding = f"finds {difference:.1f}" if difference <= MOST_POINTS else "may miss every difference"
+        yield f"{pair.room:.1f} points are left above {pair.first}, and a run of this size {finding}"
 
 
 def _build_shown_table(found: Analysis) -> Sheet:
@@ -409,14 +412,15 @@ def _describe_noise(pair: Comparison) -> str:
     assert noise is not None
     parts = f"{pair.name}: differences vary by {noise.spread.units:.0f} points within task types"
     parts += f", and those of task types by {noise.spread.types:.0f} more" if noise.spread.types else ""
-    known = noise.spread.trial
-    trial = "" if known is None else f"; two equal arms differ by {known:.0f} in a trial of one unit"
+    trial_spread = noise.spread.trial
+    trial = "" if trial_spread is None else f"; two equal arms differ by {trial_spread:.0f} in a trial of one unit"
     return f"{parts} (standard deviations){trial}."
 
 
 def _measure_unit_costs(found: Analysis, pair: Comparison) -> tuple[float | None, float | None]:
     """Return the model calls and the dollars that a unit of both arms took."""
-    calls, dollars = [], []
+    calls = []
+    dollars = []
     for arm in found.arms:
         if arm.arm in (pair.first, pair.second):
             calls.append(arm.calls_per_unit)
@@ -427,7 +431,8 @@ def _measure_unit_costs(found: Analysis, pair: Comparison) -> tuple[float | None
 
 def _build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
     """Build Table 2 of rSSO from this run, beside the published one where they share a task type."""
-    pairs, published = found.compared_by_task, load_published_tables()
+    pairs = found.compared_by_task
+    published = load_published_tables()
     paper = {row["task"]: row for row in published["table2"]}
     with_paper = with_paper and any(task.name in paper for task in found.tasks)
     rows = [
@@ -448,7 +453,7 @@ def _build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
         rows.append((sheets.format_text("Overall", "total"), sum(task.units for task in found.tasks), *cells))
     notes = _get_notes(uneven=not found.alike, paper=with_paper)
     notes += [_describe_solved_types(arm) for arm in found.arms if arm.arm in found.advice and arm.units]
-    notes += [f"{each.name}: paired by unit; scores are {_describe_best(each.trials)}." for each in pairs]
+    notes += [f"{pair.name}: paired by unit; scores are {_describe_best(pair.trials)}." for pair in pairs]
     arms = [arm.arm for arm in found.arms]
     columns = ["task", "n", *arms, *(pair.name for pair in pairs), *(f"{arm} solved" for arm in arms)]
     return _build_table("tasks", [*columns, *(f"published {name}" for name in MEANS if with_paper)], rows, notes)
@@ -472,18 +477,20 @@ def build_measures_table(found: Analysis) -> Sheet:
         cells += [format_number(row.progress, ".1%"), format_number(row.grounding, ".1%")]
         cells += [format_number(row.turns, ".1f"), format_number(row.calls_per_unit, ".1f"), row.most_calls]
         if row.solve:
-            used, billed = total_usage(found.spent[row.arm]), total_billed(found.spent[row.arm])
-            cells += [round(amount / row.solve) for amount in (row.steps, used.input + used.output)]
+            usage = total_usage(found.spent[row.arm])
+            billed = total_billed(found.spent[row.arm])
+            cells += [round(amount / row.solve) for amount in (row.steps, usage.input + usage.output)]
             cells.append(sheets.format_dollar_amount(None if billed is None else billed / row.solve))
         else:
             cells += [None, None, None]
         if ruled:
-            lists, bad = row.writings.calls, (row.writings.malformed, row.writings.repaired)
+            lists = row.writings.calls
+            bad = (row.writings.malformed, row.writings.repaired)
             cells += [format_number(row.rules[name] if row.rules else None, ".1f") for name in CATEGORIES]
             cells += [lists, *(format_number(count / lists if lists else None, ".1%") for count in bad)]
         if found.advice:
-            told = found.advice.get(row.arm)
-            cells += [told.advisor, format_number(told.factor, "g"), told.learnt_on] if told else ["", "", ""]
+            advice = found.advice.get(row.arm)
+            cells += [advice.advisor, format_number(advice.factor, "g"), advice.learnt_on] if advice else ["", "", ""]
         rows.append(cells)
     columns = ["arm", "units", "Success", "progress", "grounding", "turns/task", "calls/task", "most calls"]
     columns += ["steps/solved", "tokens/solved", "USD/solved"]
@@ -493,16 +500,17 @@ def build_measures_table(found: Analysis) -> Sheet:
 
 
 def build_tokens_table(found: Analysis) -> Sheet:
-    arms, paid = {row.arm: row for row in found.arms}, not found.bill.free
+    arms = {row.arm: row for row in found.arms}
+    paid = not found.bill.free
     several = len({(name, entry.role) for name, entry in found.costs}) < len(found.costs)
     everything = total_usage(entry for _, entry in found.costs)
     counted = {name: column for name, column in COUNTS.items() if name in ALWAYS or getattr(everything, name)}
     rows: list[Sequence[Any]] = []
     for name, entry in found.costs:
-        counts = (getattr(entry.usage, each) for each in counted)
+        counts = (getattr(entry.usage, count) for count in counted)
         rates: list[Any] = [""] * len(SHARES)
         if name in arms and entry.role == "actor" and arms[name].steps:
-            rates = [format_number(getattr(arms[name], each), ".1%") for each in SHARES.values()]
+            rates = [format_number(getattr(arms[name], share), ".1%") for share in SHARES.values()]
         dollars = map(sheets.format_dollar_amount, (entry.billed, entry.without_cache) if paid else ())
         rows.append((name, entry.role, *([entry.model] if several else []), *counts, *rates, *dollars))
     columns = ["arm", "role", *(["model"] if several else []), *counted.values(), *SHARES]
@@ -525,9 +533,11 @@ def _describe_solved_types(arm: ArmMetrics) -> str:
 
 
 def _build_errored_table(found: Analysis) -> Sheet:
-    rows = [(sheets.format_text(each.arm, "bad"), each.unit, each.seed, each.error) for each in found.errored]
+    rows = [
+        (sheets.format_text(failure.arm, "bad"), failure.unit, failure.seed, failure.error) for failure in found.errored
+    ]
     refused = f"{REFUSED} marks units that were skipped: the environment refuses their variants, as it would again."
-    skipped = any(each.is_skipped for each in found.errored)
+    skipped = any(failure.is_skipped for failure in found.errored)
     return _build_table("errored", ("arm", "unit", "seed", "error"), rows, [refused] if skipped else ())
 
 
@@ -538,29 +548,31 @@ def describe_facts(found: Analysis) -> dict[str, str]:
 
 
 def describe_run(found: Analysis) -> list[str]:
-    named = describe_facts(found)
-    said = f"Protocol {named.get('protocol', sheets.NOTHING)}. Actor {named.get('actor', sheets.NOTHING)}. "
+    facts = describe_facts(found)
+    summary = f"Protocol {facts.get('protocol', sheets.NOTHING)}. Actor {facts.get('actor', sheets.NOTHING)}. "
     scores, *logged = _get_notes(scores=True, logged=found.success_only)
-    return [said + scores, *logged, *found.remarks, *filter(None, [found.rule_based_note])]
+    return [summary + scores, *logged, *found.remarks, *filter(None, [found.rule_based_note])]
 
 
 def render_analysis(found: Analysis, whole: bool = True, with_paper: bool = False) -> Iterator[Sheet | Text]:
     """Yield what `print_parts` prints of a run; unless `whole`, the main tables alone."""
     if not found.arms:
         yield Text("No unit is finished yet.")
-    shown = [sheet for sheet in build_tables(found, with_paper) if whole or sheet.name in MAIN]
+    tables = [sheet for sheet in build_tables(found, with_paper) if whole or sheet.name in MAIN]
     notes = describe_unreported_costs(found.bill)
-    for place, sheet in enumerate(shown):
+    for place, sheet in enumerate(tables):
         yield from [Text()] * bool(place)
         yield to_plain_text(sheet.title, "bold")
         yield sheet
         yield from (to_plain_text(note, "dim") for note in (sheet.notes if whole else ()))
     notes += describe_run(found) if found.arms else []
     if whole:
-        facts = (f"{name} {said}" for name, said in describe_facts(found).items() if name not in ("protocol", "actor"))
+        facts = (
+            f"{name} {value}" for name, value in describe_facts(found).items() if name not in ("protocol", "actor")
+        )
         notes.append("; ".join(facts) + ".")
     else:
-        notes += chain.from_iterable(sheet.notes for sheet in shown if sheet.name in NOTED)
+        notes += chain.from_iterable(sheet.notes for sheet in tables if sheet.name in NOTED)
         notes += ["`rsso-dspy report` shows the strata, task types and figures."] if found.comparisons else []
     yield Text()
     yield from (to_plain_text(note, "dim") for note in notes)
@@ -575,19 +587,20 @@ OWN_MODEL = "Your own model plays with --model PROVIDER/NAME; --dry-run says fir
 def write_headline(found: Analysis) -> str:
     if all(arm.mean is None for arm in found.arms):
         return "No unit has a score yet."
-    said = [_describe_best(found), *_describe_comparisons(found)]
-    said += [describe_objection(found.room)] if found.room and found.room.objection else []
+    sentences = [_describe_best(found), *_describe_comparisons(found)]
+    sentences += [describe_objection(found.room)] if found.room and found.room.objection else []
     repeated = {arm: (equal, units) for arm, (equal, units) in found.repeated.items() if 2 * equal > units}
-    said += [*describe_repeated_units(repeated), *found.describe_gaps(), *_describe_unscored(found)]
-    said += _describe_spending(found)
-    return " ".join([*said, *([OWN_MODEL] if found.rule_based else [])])
+    sentences += [*describe_repeated_units(repeated), *found.describe_gaps(), *_describe_unscored(found)]
+    sentences += _describe_spending(found)
+    return " ".join([*sentences, *([OWN_MODEL] if found.rule_based else [])])
 
 
 def _describe_best(found: Analysis) -> str:
     means = [(f"{arm.mean:.2f}", arm) for arm in found.arms if arm.mean is not None]
     top = max((mean for mean, _ in means), key=float)
     best = [arm for mean, arm in means if mean == top]
-    names, of = " and ".join(arm.arm for arm in best), f"{best[0].solve} of {best[0].units}"
+    names = " and ".join(arm.arm for arm in best)
+    of = f"{best[0].solve} of {best[0].units}"
     if len(means) == 1:
         return f"{names} scored {top} of 100 points on average and solved {of} units; no other arm has a score."
     if len(best) == len(means):
@@ -604,12 +617,12 @@ def _describe_comparisons(found: Analysis) -> list[str]:
     if not pairs:
         return ["No two arms share a finished unit, so nothing is compared."] if len(found.arms) > 1 else []
     pairs.sort(key=lambda pair: (not pair.has_winner, pair is not found.main_result))
-    told = pairs[:MOST]
-    sentences = [_describe_winner(pair) for pair in told if pair.has_winner]
-    open_ = group_values((_name_verdict(pair), _describe_pair(pair)) for pair in told if not pair.has_winner)
+    shortlist = pairs[:MOST]
+    sentences = [_describe_winner(pair) for pair in shortlist if pair.has_winner]
+    open_ = group_values((_name_verdict(pair), _describe_pair(pair)) for pair in shortlist if not pair.has_winner)
     sentences += [f"{words}: {', '.join(alike)}." for words, alike in open_.items()]
-    if left := len(pairs) - len(told):
-        sentences.append(f"{left} more comparison{'s are' if left > 1 else ' is'} in the tables.")
+    if remaining := len(pairs) - len(shortlist):
+        sentences.append(f"{remaining} more comparison{'s are' if remaining > 1 else ' is'} in the tables.")
     return sentences
 
 
@@ -667,17 +680,18 @@ def describe_course(judged: RoundsSoFar) -> Iterator[str]:
 
 def _describe_spending(found: Analysis) -> list[str]:
     """Describe the calls, tokens and dollars that this run took, interrupted trials included."""
-    spent, billed = found.bill.answered, found.bill.spent
+    usage = found.bill.answered
+    billed = found.bill.spent
     price = "at no cost" if found.bill.free else "price unknown" if billed is None else format_dollars(billed)
-    calls = f"{spent.calls:,} model call{'s' if spent.calls > 1 else ''}"
+    calls = f"{usage.calls:,} model call{'s' if usage.calls > 1 else ''}"
     shared = ", shared answers counted for each arm" if found.facts.get("answers") else ""
-    tokens = format_tokens(spent.input + spent.output)
-    return [f"It took {calls} and {tokens} tokens{shared}, {price}."] if spent.calls else []
+    tokens = format_tokens(usage.input + usage.output)
+    return [f"It took {calls} and {tokens} tokens{shared}, {price}."] if usage.calls else []
 
 
 def _describe_unscored(found: Analysis) -> Iterator[str]:
-    if count := sum(not each.is_skipped for each in found.errored):
+    if count := sum(not failure.is_skipped for failure in found.errored):
         units, count_them = ("unit", "counts") if count == 1 else ("units", "count")
         yield f"{count} {units} ended in an error and {count_them} nowhere."
-    if skipped := [f"{each.unit} of {each.arm}" for each in found.errored if each.is_skipped]:
+    if skipped := [f"{failure.unit} of {failure.arm}" for failure in found.errored if failure.is_skipped]:
         yield f"Skipped, as the environment refuses them: {', '.join(skipped)}."

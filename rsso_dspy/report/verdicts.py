@@ -76,8 +76,8 @@ class Verdict:
 def judge_difference(evidence: Evidence, margin: float = MARGIN) -> Verdict:
     """Return the verdict. `margin` is in points."""
     if is_untested(evidence.doses):
-        shown = ", ".join(f"{dose.memory} in {dose.units}" for dose in evidence.doses)
-        return Verdict("not tested", margin, (f"units in whose prompts the memory stood: {shown}",))
+        doses = ", ".join(f"{dose.memory} in {dose.units}" for dose in evidence.doses)
+        return Verdict("not tested", margin, (f"units in whose prompts the memory stood: {doses}",))
     if hindrance := _find_hindrance(evidence):
         return Verdict("undecided", margin, (hindrance,), is_hindered=True)
 
@@ -109,8 +109,8 @@ def judge_rounds(evidence: RoundEvidence, margin: float = MARGIN) -> Verdict:
     if course is None:
         return Verdict("undecided", margin, ("no round is complete",), is_hindered=True)
     if is_untested(evidence.doses):
-        shown = ", ".join(f"{dose.memory} in {dose.units}" for dose in evidence.doses)
-        return Verdict("not tested", margin, (f"units in whose prompts the memory stood: {shown}",))
+        doses = ", ".join(f"{dose.memory} in {dose.units}" for dose in evidence.doses)
+        return Verdict("not tested", margin, (f"units in whose prompts the memory stood: {doses}",))
 
     ruled_out = course.find_ruled_out(margin)
     is_first = not ruled_out or course.crossed <= ruled_out
@@ -134,9 +134,9 @@ def _list_open_questions(evidence: RoundEvidence, course: Course, margin: float)
         yield "the interval leaves out 0, but sign flips do not rule out equal arms"
     if evidence.task_types < count_needed_differences(evidence.pairs):
         yield f"{evidence.task_types} task types are too few to call a memory better"
-    if left := course.announced - course.rounds:
+    if rounds_left := course.announced - course.rounds:
         calls = "" if evidence.calls_left is None else f", about {evidence.calls_left:,} model calls"
-        yield f"at most {left} round{'s' * (left > 1)} more{calls}"
+        yield f"at most {rounds_left} round{'s' * (rounds_left > 1)} more{calls}"
 
 
 def _find_hindrance(evidence: Evidence) -> str:
@@ -171,7 +171,8 @@ def _list_doubts(evidence: Evidence) -> list[str]:
 
 def _find_few(evidence: Evidence) -> str:
     """Return that too few clusters differ for any p of the report to be significant."""
-    flips, needed = evidence.flips, count_needed_differences(evidence.tests)
+    flips = evidence.flips
+    needed = count_needed_differences(evidence.tests)
     if flips.unlike >= needed:
         return ""
     few = f"{flips.unlike} of {flips.clusters} {evidence.over} differ, and a test needs {needed}"

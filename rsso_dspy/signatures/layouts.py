@@ -116,13 +116,13 @@ def order_fields(signature: Signature, order: Sequence[str]) -> list[str]:
         return names
 
     before_history = names[: names.index(HISTORY)] if HISTORY in names else names
-    others = [name for name in names if name not in order]
+    foreign_fields = [name for name in names if name not in order]
     placed: list[str] = []
     for name in order:
         if name == OF_A_TRIAL:
-            placed += [other for other in others if other in before_history]
+            placed += [field for field in foreign_fields if field in before_history]
         elif name == OF_A_STEP:
-            placed += [other for other in others if other not in before_history]
+            placed += [field for field in foreign_fields if field not in before_history]
         elif name in names:
             placed.append(name)
     return placed
@@ -173,12 +173,12 @@ def arrange_call(
             blocks.append(show_field(name, inputs.get(name), description))
     appended = "\n\n".join(filter(None, blocks))
 
-    sent = tuple(name for name in names if not is_in_system[name])
-    arranged = _arrange_signature(signature, sent, arrangement, appended)
+    message_fields = tuple(name for name in names if not is_in_system[name])
+    arranged = _arrange_signature(signature, message_fields, arrangement, appended)
     if not arrangement.is_in_one:
         return ArrangedCall(arranged, list(demos), inputs)
-    shown = [{name: value for name, value in demo.items() if name != HISTORY} for demo in demos]
-    return ArrangedCall(arranged, shown, {**inputs, HISTORY: render_history(inputs.get(HISTORY))})
+    demonstrations = [{name: value for name, value in demo.items() if name != HISTORY} for demo in demos]
+    return ArrangedCall(arranged, demonstrations, {**inputs, HISTORY: render_history(inputs.get(HISTORY))})
 
 
 def _is_in_system(name: str, arrangement: Arrangement) -> bool:

@@ -34,11 +34,11 @@ class Shard:
     def parse(cls, text: str) -> "Shard":
         """Parse ``i/n``. Raises `UsageError` for anything else."""
         number, slash, of = text.partition("/")
-        read = [int(part) if part.isdecimal() and len(part) <= MOST_DIGITS else 0 for part in (number, of)]
-        if not (slash and 1 <= read[0] <= read[1] <= MOST_SHARDS):
-            wanted = f"i/n with i from 1 to n, and n at most {MOST_SHARDS:,}, e.g. 2/8"
-            raise UsageError(f"--shard {shorten_text(text)}: expected {wanted}")
-        return cls(*read)
+        numbers = [int(part) if part.isdecimal() and len(part) <= MOST_DIGITS else 0 for part in (number, of)]
+        if not (slash and 1 <= numbers[0] <= numbers[1] <= MOST_SHARDS):
+            form = f"i/n with i from 1 to n, and n at most {MOST_SHARDS:,}, e.g. 2/8"
+            raise UsageError(f"--shard {shorten_text(text)}: expected {form}")
+        return cls(*numbers)
 
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
@@ -48,7 +48,13 @@ def list_missing_shards(played: Iterable[str]) -> list[str]:
     """The shards that complete these, each as ``i/n``. Raises `UsageError`."""
     parts = {Shard.parse(text) for text in played}
     totals = sorted({part.of for part in parts})
-    return [str(each) for of in totals for number in range(1, of + 1) if (each := Shard(number, of)) not in parts]
+    missing = []
+    for of in totals:
+        for number in range(1, of + 1):
+            shard = Shard(number, of)
+            if shard not in parts:
+                missing.append(str(shard))
+    return missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,14 +130,14 @@ def add_command(store: Store, asked: RunSpec, files: Mapping[str, str]) -> dict[
 
 def load_commands(store: Store) -> list[RunSpec]:
     try:
-        return [_SPEC.validate_python(each) for each in store.read_file().get("commands", ())]
+        return [_SPEC.validate_python(command) for command in store.read_file().get("commands", ())]
     except (ValidationError, TypeError):
         raise UsageError(f"{store.folder / RUN_FILE} is damaged: its commands cannot be read; restore it") from None
 
 
 def read_given(store: Store) -> dict[str, str]:
-    given = store.read_file().get("given", {}) if store.exists else {}
-    return {str(path): str(text) for path, text in given.items()} if isinstance(given, dict) else {}
+    texts = store.read_file().get("given", {}) if store.exists else {}
+    return {str(path): str(text) for path, text in texts.items()} if isinstance(texts, dict) else {}
 
 
 def extract_given(store: Store, folder: Path) -> list[Path]:
@@ -146,9 +152,9 @@ def extract_given(store: Store, folder: Path) -> list[Path]:
 
 
 def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:
-    found: dict[str, PriceConfig] = {}
+    prices: dict[str, PriceConfig] = {}
     for folder in folders:
         with suppress(OSError, ValueError, UsageError):
             text = read_given(Store(folder, read_only=True)).get(CONFIG, "")
-            found |= _PRICES.validate_python(tomllib.loads(text).get("prices", {}))
-    return found
+            prices |= _PRICES.validate_python(tomllib.loads(text).get("prices", {}))
+    return prices

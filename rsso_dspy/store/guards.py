@@ -13,9 +13,9 @@ from rsso_dspy.store.commands import RunSpec
 
 
 def check_held_out(calibration: Collection[str], held_out: Iterable[Variant]) -> None:
-    if seen := dict.fromkeys(variant.key for variant in held_out if variant.key in calibration):
+    if overlap := dict.fromkeys(variant.key for variant in held_out if variant.key in calibration):
         fix = "Drop them from this run, or compile on other variants (--calib)."
-        raise SplitError(f"the program was compiled on {', '.join(seen)}: a score there is not held out. {fix}")
+        raise SplitError(f"the program was compiled on {', '.join(overlap)}: a score there is not held out. {fix}")
 
 
 def check_benchmark(what: object, made_on: str, wanted: str) -> None:
@@ -55,20 +55,26 @@ Programs = Mapping[str, Any]  # `Compiled` by name; None, the zero-shot program,
 
 def check_programs(programs: Programs, spec: RunSpec, config: Config) -> None:
     """Raise `UsageError` if a program is missing, or was compiled for another method or environment."""
-    given = {name: program for name, program in programs.items() if program}
-    if absent := [name for name in spec.programs if name != ZERO_SHOT and name not in given]:
-        raise UnknownName("program", absent[0], {ZERO_SHOT, *given}, "Pass every compiled program by its name.")
-    files, played = {path.stem: path for path in spec.compiled}, CompileEnvironment.of(config)
-    for name, program in given.items():
-        source, made_in = files.get(name, name), program.environment or played
-        check_benchmark(source, made_in.name, played.name)
-        if made_in != played:
+    compiled = {name: program for name, program in programs.items() if program}
+    if absent := [name for name in spec.programs if name != ZERO_SHOT and name not in compiled]:
+        raise UnknownName("program", absent[0], {ZERO_SHOT, *compiled}, "Pass every compiled program by its name.")
+
+    files = {path.stem: path for path in spec.compiled}
+    current = CompileEnvironment.of(config)
+    for name, program in compiled.items():
+        source = files.get(name, name)
+        made_in = program.environment or current
+        check_benchmark(source, made_in.name, current.name)
+        if made_in != current:
             raise UsageError(
-                f"{source} was compiled in another environment ({made_in}) than this one ({played}): use that version "
+                f"{source} was compiled in another environment ({made_in}) than this one ({current}): use that version "
                 "and environment.simplification, or compile again"
             )
-        if other := ", ".join(each for each in spec.methods if program.method not in (each, each.partition("+")[0])):
+
+        other_methods = [method for method in spec.methods if program.method not in (method, method.partition("+")[0])]
+        names = ", ".join(other_methods)
+        if names:
             raise UsageError(
-                f"{name} was compiled for the method {program.method}, not for {other}: use --methods "
+                f"{name} was compiled for the method {program.method}, not for {names}: use --methods "
                 f"{program.method}, or compile one for each"
             )

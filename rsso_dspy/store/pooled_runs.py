@@ -29,8 +29,8 @@ class PooledRuns:
         self.stores = stores
         self._identities = {store: store.read_identity() for store in stores}
         self._settings = {store: _read_settings(identity) for store, (identity, _) in self._identities.items()}
-        for one, other in combinations(stores, 2):
-            self._check_comparable(one, other)
+        for first, second in combinations(stores, 2):
+            self._check_comparable(first, second)
         self._labels: dict[tuple[Store, str], str] = {}
         if len(stores) > 1:
             self._name_arms()
@@ -47,10 +47,12 @@ class PooledRuns:
         return self._label_records(Store.load_begun)
 
     def _label_records(self, read: Callable[[Store], Iterable[Any]]) -> Iterator[Any]:
-        return (replace(each, arm=self.label_arm(store, each.arm)) for store in self.stores for each in read(store))
+        return (
+            replace(record, arm=self.label_arm(store, record.arm)) for store in self.stores for record in read(store)
+        )
 
     def label_usage(self, store: Store, usage: Iterable[RoleUsage]) -> list[RoleUsage]:
-        return [(self.label_arm(store, arm), role, spent) for arm, role, spent in usage]
+        return [(self.label_arm(store, arm), role, role_usage) for arm, role, role_usage in usage]
 
     def label_arm(self, store: Store, name: str) -> str:
         return self._labels.get((store, name), name)
@@ -61,12 +63,12 @@ class PooledRuns:
         differing = dict(zip(self.stores, _describe_differences(list(self._settings.values())), strict=True))
         for name in dict.fromkeys(arm for _, arms in self._identities.values() for arm in arms):
             started = {
-                store: {what: files.get(digest, digest[:6]) for what, digest in _select_carried(known, name).items()}
-                for store, (known, arms) in self._identities.items()
+                store: {what: files.get(digest, digest[:6]) for what, digest in _select_carried(identity, name).items()}
+                for store, (identity, arms) in self._identities.items()
                 if name in arms
             }
-            for store, said in zip(started, _describe_differences(list(started.values())), strict=True):
-                self._labels[store, name] = " ".join(filter(None, (name, differing[store], said)))
+            for store, difference in zip(started, _describe_differences(list(started.values())), strict=True):
+                self._labels[store, name] = " ".join(filter(None, (name, differing[store], difference)))
 
     def find_sources(self, record: UnitRecord | TrainingRecord) -> Iterator[tuple[Store, UnitRecord | TrainingRecord]]:
         """Yield the folders that may hold a record of this pool, each with the record under its arm's own name."""
@@ -83,19 +85,20 @@ class PooledRuns:
             left_out.add("prompts")
         ours, theirs = (
             {key: value for key, value in identity.items() if key not in left_out}
-            | {f"config.{key}": own[key] for key in FIXED if key in own}
-            for identity, own in zip(identities, settings, strict=True)
+            | {f"config.{key}": own_settings[key] for key in FIXED if key in own_settings}
+            for identity, own_settings in zip(identities, settings, strict=True)
         )
         if ours != theirs:
             difference = describe_difference(ours, theirs)
             raise RunMismatch(f"{one.folder} and {other.folder} cannot be compared:\n{difference}")
 
     def _check_arms(self) -> None:
-        known: dict[str, tuple[Path, dict[str, str]]] = {}
+        by_label: dict[str, tuple[Path, dict[str, str]]] = {}
         for store, (identity, arms) in self._identities.items():
             for arm, program in arms.items():
-                label, kind = self.label_arm(store, arm), {**_select_carried(identity, arm), "program": program}
-                folder, earlier = known.setdefault(label, (store.folder, kind))
+                label = self.label_arm(store, arm)
+                kind = {**_select_carried(identity, arm), "program": program}
+                folder, earlier = by_label.setdefault(label, (store.folder, kind))
                 if kind != earlier:
                     raise RunMismatch(
                         f"{label} in {store.folder} is not the same arm as {label} in {folder}:\n"
@@ -103,24 +106,26 @@ class PooledRuns:
                     )
 
     def _check_no_overlap(self) -> None:
-        held: dict[tuple[str, ...], Path] = {}
+        folders: dict[tuple[str, ...], Path] = {}
         for store in self.stores:
             files = (file for kind in ("units", "trainings") for file in find_logs(store.folder / kind))
             for name in (file.relative_to(store.folder) for file in files):
                 kind, arm, *rest = name.parts
-                if (other := held.setdefault((kind, self.label_arm(store, arm), *rest), store.folder)) != store.folder:
-                    raise UsageError(f"{other} and {store.folder} both hold {name.with_suffix('')}; drop one of them")
+                key = (kind, self.label_arm(store, arm), *rest)
+                folder = folders.setdefault(key, store.folder)
+                if folder != store.folder:
+                    raise UsageError(f"{folder} and {store.folder} both hold {name.with_suffix('')}; drop one of them")
 
 
 def _select_carried(identity: Mapping[str, Any], arm: str) -> dict[str, str]:
     """The digests of the files that an arm starts from, by what they hold; of an unknown method all."""
     base, *added = arm.split("+")
-    read = METHODS[base].memories if base in METHODS else ("skills", "constitution")
-    read = (*read, *(["constitution"] if set(added) & set(ADDITIONS) else []))
+    memories = METHODS[base].memories if base in METHODS else ("skills", "constitution")
+    memories = (*memories, *(["constitution"] if set(added) & set(ADDITIONS) else []))
     carried = {}
     for what, digest in identity.get("carried", {}).items():
         kind, _, name = what.split()[0].partition("+")
-        if kind in read and (not name or name in added):
+        if kind in memories and (not name or name in added):
             carried[what] = digest
     return carried
 
@@ -129,8 +134,8 @@ def _name_files(identities: Mapping[Store, tuple[Mapping[str, Any], Any]]) -> di
     """Digest to name of the files that units start from; where files share a name, the start of the digest."""
     names: dict[str, str] = {}
     for store, (identity, _) in identities.items():
-        given = {path.parent.name: path.stem for path in map(Path, read_given(store))}
-        carried = {digest: given.get(what.split()[-1]) for what, digest in identity.get("carried", {}).items()}
+        file_names = {path.parent.name: path.stem for path in map(Path, read_given(store))}
+        carried = {digest: file_names.get(what.split()[-1]) for what, digest in identity.get("carried", {}).items()}
         names |= {digest: name for digest, name in carried.items() if name}
     count = Counter(names.values())
     return {digest: name if count[name] == 1 else digest[:6] for digest, name in names.items()}
@@ -139,20 +144,26 @@ def _name_files(identities: Mapping[Store, tuple[Mapping[str, Any], Any]]) -> di
 def _read_settings(identity: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted key to value of the settings that are set, but the seed; the backend's below `backend`."""
     config = dict(identity.get("config", {}))
-    name, backends = config.pop("backend", ""), config.pop("backends", {})
-    found = flatten_keys({**config, "backend": backends.get(str(name), {}) if isinstance(backends, dict) else backends})
-    if "memory.reflections.size" in found:  # as without improvements
-        found["memory.reflections"] = found.pop("memory.reflections.size")
-    return {key: value for key, value in found.items() if value is not None and key != "seed"}
+    name = config.pop("backend", "")
+    backends = config.pop("backends", {})
+    settings = flatten_keys(
+        {**config, "backend": backends.get(str(name), {}) if isinstance(backends, dict) else backends}
+    )
+    if "memory.reflections.size" in settings:  # as without improvements
+        settings["memory.reflections"] = settings.pop("memory.reflections.size")
+    return {key: value for key, value in settings.items() if value is not None and key != "seed"}
 
 
 def _describe_differences(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return of each of these mappings its values that are not the same in all of them, as ``key=value``. Keys are
     shortened to as many of their last parts as tell them apart; unset ones are left out."""
-    known = dict.fromkeys(chain.from_iterable(settings))
-    keys = [key for key in known if any(each.get(key) != settings[0].get(key) for each in settings)]
-    named = {key: _shorten_key(key, keys) for key in keys}
-    return [" ".join(f"{named[key]}={_format_value(each[key])}" for key in keys if key in each) for each in settings]
+    all_keys = dict.fromkeys(chain.from_iterable(settings))
+    keys = [key for key in all_keys if any(mapping.get(key) != settings[0].get(key) for mapping in settings)]
+    short_keys = {key: _shorten_key(key, keys) for key in keys}
+    return [
+        " ".join(f"{short_keys[key]}={_format_value(mapping[key])}" for key in keys if key in mapping)
+        for mapping in settings
+    ]
 
 
 def _shorten_key(key: str, others: Sequence[str]) -> str:

@@ -142,11 +142,11 @@ def describe_difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
 def flatten_keys(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of nested tables by dotted key, in order. Tables may be nested as deep as a file can say."""
     flat: dict[str, Any] = {}
-    left = list(data.items())
-    while left:
-        key, value = left.pop(0)
+    pending = list(data.items())
+    while pending:
+        key, value = pending.pop(0)
         if isinstance(value, dict):
-            left[:0] = [(f"{key}.{name}", inner) for name, inner in value.items()]
+            pending[:0] = [(f"{key}.{name}", inner) for name, inner in value.items()]
         else:
             flat[key] = value
     return flat
@@ -182,14 +182,14 @@ class Store:
             if any(name != ".lock" and not _UNFINISHED.fullmatch(name) for name in names):
                 raise UsageError(f"{self.folder} is not empty and holds no run; use another {self.option}")
             return {}
-        known, there = self.read_identity()
-        if known != identity:
-            what = f"a run of another configuration:\n{describe_difference(known, identity)}"
+        stored_identity, stored_arms = self.read_identity()
+        if stored_identity != identity:
+            what = f"a run of another configuration:\n{describe_difference(stored_identity, identity)}"
             raise RunMismatch(f"{self.folder} holds {what}\nUse the same settings, or another {self.option}")
-        if other := [arm for arm, program in (arms or {}).items() if there.get(arm, program) != program]:
-            what = f"units of {', '.join(other)} that another program played"
+        if changed_arms := [arm for arm, program in (arms or {}).items() if stored_arms.get(arm, program) != program]:
+            what = f"units of {', '.join(changed_arms)} that another program played"
             raise RunMismatch(f"{self.folder} holds {what}: use another {self.option}, or rename the compiled file")
-        return there
+        return stored_arms
 
     def open(
         self,
@@ -201,13 +201,13 @@ class Store:
     ) -> None:
         """Create the run, or resume it, possibly with more arms. `shard` is the part about to be played, `planned` the
         keys of its units; `told` further content of the file."""
-        before = self.check_identity(identity, arms)
+        stored_arms = self.check_identity(identity, arms)
         data = self.read_file() if self.exists else {}
-        there = data.get("shards", ()) if data else (shard,)
+        shards = data.get("shards", ()) if data else (shard,)
         self.write_file(
             data
-            | {"schema": SCHEMA_VERSION, "identity": identity, "arms": {**before, **(arms or {})}, **told}
-            | {"shards": list(dict.fromkeys((*there, shard))) if shard and there else []}
+            | {"schema": SCHEMA_VERSION, "identity": identity, "arms": {**stored_arms, **(arms or {})}, **told}
+            | {"shards": list(dict.fromkeys((*shards, shard))) if shard and shards else []}
             | {"planned": list(dict.fromkeys([*data.get("planned", ()), *planned]))}
         )
         self._held = True
@@ -234,11 +234,11 @@ class Store:
         if self.folder.is_file():
             raise UsageError(f"{self.folder} is a file; name the folder of a run")
         if not self.exists:
-            if runs := sorted(str(each.parent) for each in self.folder.glob("*/run.json")):
+            if runs := sorted(str(path.parent) for path in self.folder.glob("*/run.json")):
                 some = ", ".join(runs[:3]) + (f" or {len(runs) - 3} more" if len(runs) > 3 else "")
                 raise UsageError(f"{self.folder} holds several runs; name one of them: {some}")
-            made = f"`rsso-dspy run --out {self.folder}` makes one{explain_absence(self.folder)}"
-            raise UsageError(f"{self.folder} holds no run (no run.json); {made}")
+            hint = f"`rsso-dspy run --out {self.folder}` makes one{explain_absence(self.folder)}"
+            raise UsageError(f"{self.folder} holds no run (no run.json); {hint}")
         try:
             data: dict[str, Any] = read_json(file)
             _RUN.validate_python(data, strict=True)
@@ -299,10 +299,10 @@ class Store:
         if not self.exists:
             return
         identity, arms = self.read_identity()
-        told = {**record.provenance, "protocol": record.protocol}
+        origin = {**record.provenance, "protocol": record.protocol}
         for name in ("protocol", *ORIGIN):
-            if name in told and name in identity and told[name] != identity[name]:
-                raise DamagedFile(path, f"its {name} is {told[name]}, that of the run {identity[name]}")
+            if name in origin and name in identity and origin[name] != identity[name]:
+                raise DamagedFile(path, f"its {name} is {origin[name]}, that of the run {identity[name]}")
         if arms and (record.arm not in arms or record.provenance.get("program", arms[record.arm]) != arms[record.arm]):
             raise DamagedFile(path, f"the run has no arm {record.arm} with its program")
 
@@ -314,9 +314,9 @@ class Store:
                 return log
         except DamagedFile as error:
             raise NotRecorded(f"{path} is damaged ({error.why}); restore it from a copy") from None
-        known = sum(len(find_logs(self.folder / kind)) for kind in ("units", "trainings"))
+        log_count = sum(len(find_logs(self.folder / kind)) for kind in ("units", "trainings"))
         fix = "play what was recorded, or drop --replay to ask the model"
-        raise NotRecorded(f"{name_log(work)} is not among the {known} logs in {self.folder}: {fix}")
+        raise NotRecorded(f"{name_log(work)} is not among the {log_count} logs in {self.folder}: {fix}")
 
     def load_log(self, path: Path) -> UnitLog | None:
         """A log without its calls; None if it is missing. A damaged file is set aside and counts as missing."""

@@ -54,7 +54,7 @@ def read_set_aside_log(path: Path) -> SetAsideLog:
                 continue
             usage[role] = usage.get(role, Usage()) + cost
 
-    paid = {role: spent for role, spent in usage.items() if spent != Usage()}
+    paid = {role: role_usage for role, role_usage in usage.items() if role_usage != Usage()}
     return SetAsideLog(arm, paid, unreadable, is_teacher)
 
 

@@ -130,10 +130,10 @@ class UnitLog(CallLines):
 
     def _take_void(self, first: int) -> None:
         self._check_void(first)
-        kept = max(first - 1, 0)
-        void = sum_usage(trial.result for trial in self._trials[kept:])
+        start = max(first - 1, 0)
+        void = sum_usage(trial.result for trial in self._trials[start:])
         self.abandoned = _drop_zeros(add_usage(self.abandoned, void, self.current))
-        del self._trials[kept:]
+        del self._trials[start:]
         self.current = {}
         self.rollout = None
         self._open.clear()
@@ -307,14 +307,15 @@ def _read_unlogged(entry: Entry) -> dict[str, Usage]:
 
 def _subtract_usage(total: Mapping[str, Usage], part: Mapping[str, Usage]) -> dict[str, dict[str, int]]:
     """Return by role the counts that differ, each as what is left of the total."""
-    left = {}
+    remainder = {}
     for role in sorted(total.keys() | part.keys()):
-        whole, own = asdict(total.get(role, Usage())), asdict(part.get(role, Usage()))
-        counts = {name: count - own[name] for name, count in whole.items() if count != own[name]}
+        total_counts = asdict(total.get(role, Usage()))
+        part_counts = asdict(part.get(role, Usage()))
+        counts = {name: count - part_counts[name] for name, count in total_counts.items() if count != part_counts[name]}
         if counts:
-            left[role] = counts
-    return left
+            remainder[role] = counts
+    return remainder
 
 
 def _drop_zeros(usage: Mapping[str, Usage]) -> dict[str, Usage]:
-    return {role: spent for role, spent in usage.items() if spent != Usage()}
+    return {role: role_usage for role, role_usage in usage.items() if role_usage != Usage()}
