@@ -167,7 +167,8 @@ def _find_successor(lesson: Lesson, made: Sequence[Lesson]) -> Lesson | None:
 
 def compute_word_overlap(one: Lesson, other: Lesson) -> float:
     """The share of one lesson's words that the other contains; 0 for different categories."""
-    ours, theirs = (set(_WORDS.findall(lesson.line.lower())) - _FILLERS for lesson in (one, other))
+    ours = set(_WORDS.findall(one.line.lower())) - _FILLERS
+    theirs = set(_WORDS.findall(other.line.lower())) - _FILLERS
     return len(ours & theirs) / len(ours) if ours and one.category == other.category else 0.0
 
 
@@ -232,9 +233,8 @@ class ConstitutionSettings:
         """Calls of a writer that is asked every `r_freq` steps, at most, in an episode of so many steps."""
         rounds, rest = divmod(steps, self.r_freq)
         last = steps > 0 and self.at_end
-        parts, last_parts = (
-            len(_split_calls(categories, self.prompts)) for categories in (self.categories, self.lasting)
-        )
+        parts = len(_split_calls(self.categories, self.prompts))
+        last_parts = len(_split_calls(self.lasting, self.prompts))
         replaced = last and rest == 0 and last_parts > 0
         return self.samples * ((rounds - replaced) * parts + last * last_parts)
 

@@ -290,8 +290,10 @@ class TextIndex:
 
     def compute_similarities(self, left: Integers, right: Integers) -> Integers:
         """Return (len(left), len(right)) cosines in billionths; texts that are equal after normalization count as 1."""
-        (rows, row), (columns, column) = (np.unique(side, return_inverse=True) for side in (left, right))
-        ours, theirs = (np.stack([self._rows[index] for index in side]) for side in (rows, columns))
+        rows, row = np.unique(left, return_inverse=True)
+        columns, column = np.unique(right, return_inverse=True)
+        ours = np.stack([self._rows[index] for index in rows])
+        theirs = np.stack([self._rows[index] for index in columns])
         billionths = np.rint(ours @ theirs.T * BILLION).astype(np.int64)
         meanings = np.array(self._meanings, dtype=np.int64)
         same = meanings[rows][:, None] == meanings[columns][None, :]
@@ -349,7 +351,8 @@ def _find_best_partners(
     """Return the most similar window of the old piece for each (start, length) of the new, the earliest of equals."""
     best: dict[tuple[int, int], Partner] = {}
     for length in range(settings.min_window, settings.max_window + 1):
-        rows, columns = new.find_window_starts(length)[:, None], old.find_window_starts(length)[None, :]
+        rows = new.find_window_starts(length)[:, None]
+        columns = old.find_window_starts(length)[None, :]
         if not rows.size or not columns.size:
             continue
         state = _divide_rounded(states[rows + length, columns + length] - states[rows, columns], length)

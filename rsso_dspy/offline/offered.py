@@ -35,7 +35,10 @@ def _list_offered(prompt: ParsedPrompt) -> Sequence[str]:
         return parse_region_list(possible)
     last = prompt.turns[-1].seen
     answered = None if _IN_VAIN.search(last) else _ANSWERED.search(last)
-    return [text for part in answered[1].split(", ") if (text := part.strip(" ."))] if answered else []
+    if answered is None:
+        return []
+    texts = [part.strip(" .") for part in answered[1].split(", ")]
+    return [text for text in texts if text]
 
 
 def _choose(offered: Sequence[str], prompt: ParsedPrompt, dice: SeededNoise) -> str:

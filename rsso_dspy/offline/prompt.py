@@ -102,7 +102,8 @@ def _parse_marked(request: Request, system: str, form: MarkedForm) -> ParsedProm
     one are turns, and all inputs but the turns' stand in the last message."""
     texts = [message.text or "" for message in request.messages]
     *previous, last = map(split_marked, texts)
-    demos, turns = [], []
+    demos = []
+    turns = []
     for inputs, outputs in zip(previous[::2], previous[1::2], strict=False):
         pair = {**inputs, **outputs}
         if "task" in inputs:

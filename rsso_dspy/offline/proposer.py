@@ -49,7 +49,8 @@ def _add_lines(current: str, told: Sequence[str], dice: SeededNoise, context: st
     """The current instruction with a seeded sample of the lines that it does not hold yet."""
     base, _, added = current.strip().partition(HEADING)
     present = normalize_words(current)
-    new, thumb = ([line for line in lines if normalize_words(line) not in present] for lines in (told, RULES_OF_THUMB))
+    new = [line for line in told if normalize_words(line) not in present]
+    thumb = [line for line in RULES_OF_THUMB if normalize_words(line) not in present]
     fresh = new or thumb
     size = 1 + int((dice.draw_noise("size", context) + 1) / 2 * _MOST_NEW)
     drawn = sorted(fresh, key=lambda line: -dice.draw_noise(line, context))[:size]

@@ -94,7 +94,8 @@ def write_reflection(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, A
     shunned = dict.fromkeys([*tried, *(action for action in circled if not action.startswith("wait"))])
     steps = "; ".join(act.text for act in useful)
     earned = sum(act.gain for act in acts if act.gain > 0)
-    right = [command.thing for act in acts if act.gain >= 0 and "You focus on" in act.seen and (command := act.command)]
+    focuses = [act.command for act in acts if act.gain >= 0 and "You focus on" in act.seen]
+    right = [command.thing for command in focuses if command]
     targets = parse_goals(prompt.get_region("task")).targets
     target = next((candidate for candidate in targets if not any(map(candidate.is_matched_by, right))), None)
     start = _STEP.split(transcript, maxsplit=1)[0]
@@ -165,11 +166,8 @@ def _list_useless_searches(acts: Sequence[Act], kept: Sequence[Act]) -> list[str
 def _find_new_rooms(start: str, acts: Sequence[Act], earlier: str) -> list[str]:
     """Rooms that were seen at the start or told of, but never entered, here or in an earlier plan. To search every door
     that was in sight costs more steps than it finds."""
-    entered = {
-        command.thing
-        for act in acts
-        if (command := act.command) and command.verb in TRAVEL and not is_failure(act.seen)
-    }
+    commands = [act.command for act in acts if not is_failure(act.seen)]
+    entered = {command.thing for command in commands if command and command.verb in TRAVEL}
     entered |= {step.thing for plan in split_past_attempts(earlier) for step in select_plan_steps(plan)}
     rooms = find_rooms("\n".join([start, *(act.seen for act in acts)]))
     return [room for room in dict.fromkeys(rooms) if room not in {*entered, *rooms[:1]}][:_ROOMS]

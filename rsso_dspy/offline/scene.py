@@ -78,7 +78,8 @@ def parse_goals(task: str) -> Goals:
     """The goals of a task, read sentence by sentence."""
     text = " ".join(task.lower().split())
     kind, changed, life = (match[1] if (match := pattern.search(text)) else "" for pattern in (_FOUND, _CHANGED, _LIFE))
-    targets, endings = [], []
+    targets = []
+    endings = []
     for sentence in _SENTENCES.split(text):
         for name in map(normalize_words, _FOCUS.findall(sentence)):
             if sentence.lstrip().startswith("if "):

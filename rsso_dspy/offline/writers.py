@@ -115,10 +115,9 @@ def write_or_merge_rules(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[st
     acts = parse_transcript(prompt.get_region("transcript"), prompt.get_region("outcome"))
     known_rules = prompt.get_region("known_rules")
     task = find_words(prompt.get_region("task"))
-    commands = [command for act in acts if (command := act.command) and not is_failure(act.seen)]
-    progress = [
-        f"Done: {command.text}." for command in commands if command.verb in _TOLD and find_words(command.thing) & task
-    ]
+    commands = [act.command for act in acts if not is_failure(act.seen)]
+    telling = [command for command in commands if command and command.verb in _TOLD]
+    progress = [f"Done: {command.text}." for command in telling if find_words(command.thing) & task]
     new_errors = [error for error in _derive_errors(acts) if _drop_known([error["mistake"]], known_rules)]
     return {
         "abstract_rules": _drop_known(_derive_rules(acts), known_rules)[:_MOST],

@@ -96,7 +96,9 @@ class CompileRequest:
     def forecast(self, protocol: NamedProtocol) -> Forecast:
         """Maximum calls by role. The search's rollouts are spread evenly over train and over val, in the proportion
         that costs most; the rest goes to confirm."""
-        calibration, reserved, total = self.calibration, self.reserved, self.max_rollouts - self.reserved
+        calibration = self.calibration
+        reserved = self.reserved
+        total = self.max_rollouts - reserved
         costs = {variant: self._forecast_variant_calls(protocol, variant) for variant in calibration.variants}
         taught = Counter[str]()
         if self.teacher and self.teacher.backend:  # what a gold teacher plays costs no rollout

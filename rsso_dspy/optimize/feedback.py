@@ -220,7 +220,8 @@ def digest_trials(trials: Sequence[Trajectory]) -> list[str]:
 def _list_entries(trial: Trajectory) -> Iterator[tuple[int, int, int, str]]:
     """First and last index, weight and text of steps that share one line: equal actions in a row without reward."""
     steps = list(enumerate(trial.steps))
-    gains, losses = ([index for index, step in steps if step.reward * sign > 0] for sign in (1, -1))
+    gains = [index for index, step in steps if step.reward > 0]
+    losses = [index for index, step in steps if step.reward < 0]
     decisive = {len(steps) - 1, *gains[-1:], *losses[:1]}
     for _, alike in groupby(steps, lambda entry: (entry[1].action, entry[0] if entry[1].reward else -1)):
         (first, step), (last, final) = itemgetter(0, -1)(list(alike))
@@ -252,7 +253,8 @@ def judge_reflector(call: PredictorCall) -> Iterator[str]:
     before, after = next(reads, (None, None))
     if before is None:
         return
-    plan, wrong = (str(call.outputs.get(name) or "") for name in ("plan", "mistakes"))
+    plan = str(call.outputs.get("plan") or "")
+    wrong = str(call.outputs.get("mistakes") or "")
     if after is not None:
         yield _compare_trials(before, after)
     again = set(_list_mistakes(after)) if after else set()
@@ -294,7 +296,8 @@ def _list_mistakes(trial: Trajectory) -> list[str]:
 
 def _names_action(text: str, action: str) -> bool:
     """Whether a text holds an action word for word, without regard to capitals and marks."""
-    text_words, action_words = (" ".join(re.findall(r"[^\W_]+", phrase.lower())) for phrase in (text, action))
+    text_words = " ".join(re.findall(r"[^\W_]+", text.lower()))
+    action_words = " ".join(re.findall(r"[^\W_]+", action.lower()))
     return f" {action_words} " in f" {text_words} "
 
 

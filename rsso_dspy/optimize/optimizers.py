@@ -99,7 +99,8 @@ class Search(BaseCallback):
     def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
         """DSPy calls this before every evaluation. On `val` the program races first. Where the budget does not cover
         other variants, the first ones are played, so that threads do not decide which."""
-        rollouts, program = self.rollouts, inputs["program"].get_program()
+        rollouts = self.rollouts
+        program = inputs["program"].get_program()
         keys = dict.fromkeys(example.variant for example in inputs.get("devset") or instance.devset)
         variants = [rollouts.find_variant(key) for key in keys]
         if set(variants) == set(rollouts.val):
@@ -193,7 +194,8 @@ class Student(Agent):
         that a dropped candidate did not play, an estimate without trials."""
         if self.search.is_done():
             raise CompileStopped
-        rollouts, program = self.search.rollouts, self.get_program()
+        rollouts = self.search.rollouts
+        program = self.get_program()
         target = rollouts.find_variant(variant)
         candidate = rollouts.register_candidate(program)
         if candidate.dropped and target in rollouts.val and target not in candidate.rollouts:
@@ -404,7 +406,8 @@ class UnsolvedBatches:
         self.search, self._dice, self._round = search, random.Random(search.seed), list[int]()
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:  # noqa: ARG002
-        best, calibration = self.search.rollouts.best_candidate, self.search.calibration
+        best = self.search.rollouts.best_candidate
+        calibration = self.search.calibration
         unsolved = [n for n, variant in enumerate(calibration.train) if best is None or not is_solved(best, [variant])]
         if not unsolved:
             self.search.rollouts.end_search("every train variant was solved at the first trial")

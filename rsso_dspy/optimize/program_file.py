@@ -471,7 +471,8 @@ def compare_states(
 ) -> Iterator[RoleDifference]:
     for name, old_state in before.items():
         new_state = after[name]
-        old_demos, new_demos = (list(map(_format_demonstration, state["demos"])) for state in (old_state, new_state))
+        old_demos = [_format_demonstration(demo) for demo in old_state["demos"]]
+        new_demos = [_format_demonstration(demo) for demo in new_state["demos"]]
         old_words = old_state["signature"]
         new_words = new_state["signature"]
         yield RoleDifference(
@@ -523,7 +524,8 @@ def align_sentences(before: str, after: str) -> Iterator[tuple[Op, str]]:
 
 
 def _abridge_demonstration(shown: Mapping[str, str]) -> str:
-    text, half = " ".join(" ".join(shown.values()).split()), DEMONSTRATION_LENGTH // 2
+    text = " ".join(" ".join(shown.values()).split())
+    half = DEMONSTRATION_LENGTH // 2
     short = text if len(text) <= DEMONSTRATION_LENGTH else f"{text[:half]} ... {text[-half:]}"
     return f"{hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:8]} {short}"
 

@@ -214,7 +214,8 @@ class Rollouts:
     @property
     def has_spent_search_share(self) -> bool:
         """Whether the search has used its share of the money; the rest is for the rollouts that are kept back."""
-        limit, share = self.purse.max_cost, 1 - self.reserved / int(self.wanted.max_rollouts)
+        limit = self.purse.max_cost
+        share = 1 - self.reserved / int(self.wanted.max_rollouts)
         return bool(self.reserved) and limit is not None and self.purse.cost >= share * limit
 
     def end_search(self, why: str) -> None:

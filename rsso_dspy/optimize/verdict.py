@@ -307,7 +307,8 @@ def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
 
 def find_smallest_gain(pairs: int, seeds: int = 1) -> float | None:
     """The smallest true gain that so many pairs confirm in four of five compiles; None if not even the largest one."""
-    low, high = 0, round(LARGEST_GAIN / _STEP)
+    low = 0
+    high = round(LARGEST_GAIN / _STEP)
     if compute_power(high * _STEP, pairs, seeds) < POWER:
         return None
     while high - low > 1:
