@@ -89,9 +89,9 @@ class Constitution:
         return replace(book, rules=(*book.select_rules(*LASTING), *rules))
 
     def _add_lesson(self, lesson: Lesson, task: str, source: str) -> "Constitution":
-        if known := next((rule for rule in self.rules if _is_same(rule.lesson, lesson)), None):
-            said = replace(known, count=known.count + 1)
-            rules = tuple(said if rule is known else rule for rule in self.rules)
+        if existing := next((rule for rule in self.rules if _is_same(rule.lesson, lesson)), None):
+            counted = replace(existing, count=existing.count + 1)
+            rules = tuple(counted if rule is existing else rule for rule in self.rules)
             return replace(self, rules=rules, edits=(*self.edits, "again"))
         number = self.numbered + 1
         rule = Rule(f"{lesson.category[0].upper()}{number}", lesson, task, source)
@@ -101,19 +101,23 @@ class Constitution:
         return replace(self, rules=self.select_rules(*categories))
 
     def drop_rule(self, rule: Rule) -> "Constitution":
-        return replace(self, rules=tuple(each for each in self.rules if each != rule), edits=(*self.edits, "dropped"))
+        rules = tuple(existing for existing in self.rules if existing != rule)
+        return replace(self, rules=rules, edits=(*self.edits, "dropped"))
 
     def apply_summary(self, lessons: Sequence[Lesson], source: str) -> "Constitution":
         """Replace the lasting rules by their summary (OmniReflect, Algorithm 1, line 27): an unchanged rule keeps its
         id and count, one with words of several is their merge, and one that no new rule mostly contains is dropped. A
         category that the summary leaves out stays as it was."""
-        told = {lesson.category for lesson in lessons}
-        before = [rule for rule in self.select_rules(*LASTING) if rule.lesson.category in told]
-        made = _remove_doubles(lesson for lesson in lessons if lesson.category in LASTING)
-        homes = {rule.id: _find_successor(rule.lesson, made) for rule in before}
-        number, rules, edits = self.numbered, list[Rule](), list[Edit](self.edits)
-        for lesson in made:
-            sources = [rule for rule in before if homes[rule.id] is lesson]
+        categories = {lesson.category for lesson in lessons}
+        old_rules = [rule for rule in self.select_rules(*LASTING) if rule.lesson.category in categories]
+        summary = _remove_doubles(lesson for lesson in lessons if lesson.category in LASTING)
+        homes = {rule.id: _find_successor(rule.lesson, summary) for rule in old_rules}
+
+        number = self.numbered
+        rules: list[Rule] = []
+        edits: list[Edit] = list(self.edits)
+        for lesson in summary:
+            sources = [rule for rule in old_rules if homes[rule.id] is lesson]
             same = next((rule for rule in sources if _is_same(rule.lesson, lesson)), None)
             count = sum(rule.count for rule in sources) or 1
             number += same is None
@@ -123,9 +127,9 @@ class Constitution:
             rules.append(Rule(name, lesson, tasks[0] if len(tasks) == 1 else "", origin, count))
             if sources != [same]:
                 edits.append("merged" if sources else "written")
-        edits += ["dropped" for rule in before if homes[rule.id] is None]
-        kept = (rule for rule in self.rules if rule.lesson.category not in told)
-        return Constitution((*rules, *kept), number, edits=tuple(edits))
+        edits += ["dropped" for rule in old_rules if homes[rule.id] is None]
+        untouched = (rule for rule in self.rules if rule.lesson.category not in categories)
+        return Constitution((*rules, *untouched), number, edits=tuple(edits))
 
     def dump(self) -> dict[str, Any]:
         rules = [{**asdict(rule), **asdict(rule.lesson), "lesson": ""} for rule in self.rules]
@@ -155,26 +159,27 @@ def _remove_doubles(lessons: Iterable[Lesson]) -> list[Lesson]:
 
 
 def _find_successor(lesson: Lesson, made: Sequence[Lesson]) -> Lesson | None:
-    if same := next((other for other in made if _is_same(other, lesson)), None):
+    if same := next((candidate for candidate in made if _is_same(candidate, lesson)), None):
         return same
-    best = max(made, key=lambda other: compute_word_overlap(lesson, other), default=None)
+    best = max(made, key=lambda candidate: compute_word_overlap(lesson, candidate), default=None)
     return best if best is not None and compute_word_overlap(lesson, best) >= ALIKE else None
 
 
 def compute_word_overlap(one: Lesson, other: Lesson) -> float:
     """The share of one lesson's words that the other contains; 0 for different categories."""
-    ours, theirs = (set(_WORDS.findall(each.line.lower())) - _FILLERS for each in (one, other))
+    ours = set(_WORDS.findall(one.line.lower())) - _FILLERS
+    theirs = set(_WORDS.findall(other.line.lower())) - _FILLERS
     return len(ours & theirs) / len(ours) if ours and one.category == other.category else 0.0
 
 
 def condense_rules(book: Constitution) -> list[Lesson]:
     """Drop lasting rules whose words another rule nearly all contains: a summary without a model."""
     lessons = [rule.lesson for rule in book.select_rules(*LASTING)]
-    kept: list[Lesson] = []
-    for lesson in sorted(lessons, key=lambda each: -len(each.line)):
-        if not any(compute_word_overlap(lesson, longer) >= NEARLY_ALL for longer in kept):
-            kept.append(lesson)
-    return [lesson for lesson in lessons if lesson in kept]
+    condensed: list[Lesson] = []
+    for lesson in sorted(lessons, key=lambda lesson: -len(lesson.line)):
+        if not any(compute_word_overlap(lesson, longer) >= NEARLY_ALL for longer in condensed):
+            condensed.append(lesson)
+    return [lesson for lesson in lessons if lesson in condensed]
 
 
 def select_agreed(samples: Sequence[Sequence[Lesson]], asked: int, by: Agreement) -> list[Lesson]:
@@ -184,7 +189,7 @@ def select_agreed(samples: Sequence[Sequence[Lesson]], asked: int, by: Agreement
     if asked == 1:
         return list(samples[0])
     if by == "consistent":
-        shares = [sum(_compute_agreement(one, other) for other in samples) for one in samples]
+        shares = [sum(_compute_agreement(sample, peer) for peer in samples) for sample in samples]
         return list(samples[shares.index(max(shares))])
     agreed: list[Lesson] = []
     for lesson in chain.from_iterable(samples):
@@ -226,11 +231,12 @@ class ConstitutionSettings:
 
     def count_writings(self, steps: int) -> int:
         """Calls of a writer that is asked every `r_freq` steps, at most, in an episode of so many steps."""
-        whole, rest = divmod(steps, self.r_freq)
+        rounds, rest = divmod(steps, self.r_freq)
         last = steps > 0 and self.at_end
-        parts, last_parts = (len(_split_calls(each, self.prompts)) for each in (self.categories, self.lasting))
+        parts = len(_split_calls(self.categories, self.prompts))
+        last_parts = len(_split_calls(self.lasting, self.prompts))
         replaced = last and rest == 0 and last_parts > 0
-        return self.samples * ((whole - replaced) * parts + last * last_parts)
+        return self.samples * ((rounds - replaced) * parts + last * last_parts)
 
     def count_summaries(self, tasks: int) -> int:
         """Calls of the summarizer over so many tasks, without those that the bounds bring."""
@@ -252,10 +258,10 @@ class PartialEpisode:
 
 def select_category_examples(examples: str, categories: Sequence[Category]) -> str:
     """Remove the rules of other categories from a writer's examples. Empty if no rules are left."""
-    left = examples
+    pruned = examples
     for category in (category for category in CATEGORIES if category not in categories):
-        left = re.sub(rf"^{category.capitalize()} rules:\n(?:- .*(?:\n|\Z))*", "", left, flags=re.M)
-    return left if left == examples or re.search(r"^\w+ rules:$", left, re.M) else ""
+        pruned = re.sub(rf"^{category.capitalize()} rules:\n(?:- .*(?:\n|\Z))*", "", pruned, flags=re.M)
+    return pruned if pruned == examples or re.search(r"^\w+ rules:$", pruned, re.M) else ""
 
 
 def require_examples(
@@ -324,10 +330,11 @@ class ConstitutionMemory(Memory):
     def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:  # noqa: ARG002
         if self.constitution.document:
             return Recall(items=(Document(self.constitution.document),))
-        most, rules = self.settings.relevant, sorted(self.constitution.select_rules(*LASTING), key=self._get_priority)
+        limit = self.settings.relevant
+        rules = sorted(self.constitution.select_rules(*LASTING), key=self._get_priority)
         lines = [rule.lesson.line for rule in rules]
-        if most is not None and len(lines) > most:
-            nearest = find_nearest(self.services.runtime.embed, self._task, lines)[:most]
+        if limit is not None and len(lines) > limit:
+            nearest = find_nearest(self.services.runtime.embed, self._task, lines)[:limit]
             lines = [lines[place] for place in sorted(place for place, _ in nearest)]
         progress = (f"- {rule.lesson.line}" for rule in self.constitution.select_rules("progress"))
         return Recall(items=tuple(lines), progress="\n".join(progress))
@@ -345,7 +352,8 @@ class ConstitutionMemory(Memory):
             if trajectory.steps and self.settings.lasting and due:
                 self._write_rules(trajectory.states, trajectory.steps, ended)
             self.constitution = self.constitution.keep_categories(LASTING)
-            new, self._met = trajectory.variant.key != self._met, trajectory.variant.key
+            new = trajectory.variant.key != self._met
+            self._met = trajectory.variant.key
             self._tasks += new
             if new and self._tasks % self.settings.s_freq == 0:
                 self._summarize(trajectory.variant.key)
@@ -376,20 +384,20 @@ class ConstitutionMemory(Memory):
             due = self.settings.categories if ended is None else self.settings.lasting
             answers = [self._ask_for_rules(play, part) for part in _split_calls(due, self.settings.prompts)]
         if any(lessons is not None for lessons in answers):
-            self._add_lessons([each for lessons in answers for each in lessons or ()], variant.task, variant.key)
+            self._add_lessons([lesson for lessons in answers for lesson in lessons or ()], variant.task, variant.key)
             if self._exceeds_bounds():
                 self._summarize(variant.key)
 
     def _ask_for_rules(self, play: PartialEpisode, categories: Sequence[Category]) -> Sequence[Lesson] | None:
         """The lessons of an answer, or those that several samples agree on; None if none of them can be read."""
-        asked = {"play": play, "known": self.constitution, "examples": self._examples, "categories": categories}
+        inputs = {"play": play, "known": self.constitution, "examples": self._examples, "categories": categories}
         count = self.settings.samples
         drawn: list[dict[str, int]] = [{"sample": number} for number in range(count)] if count > 1 else [{}]
-        said = [self.services.ask(WRITER, **asked, **self._asked, **each) for each in drawn]
-        read = [answer.lessons for answer in said if answer is not None]
+        answers = [self.services.ask(WRITER, **inputs, **self._asked, **sampling) for sampling in drawn]
+        readable = [answer.lessons for answer in answers if answer is not None]
         self._counts["calls"] += count
-        self._counts["malformed"] += count - len(read)
-        return select_agreed(read, count, self.settings.agreement) if read else None
+        self._counts["malformed"] += count - len(readable)
+        return select_agreed(readable, count, self.settings.agreement) if readable else None
 
     def _add_lessons(self, lessons: Sequence[Lesson], task: str, source: str) -> None:
         self._take_over(self.constitution.with_lessons(self._filter_lessons(lessons), task, source))
@@ -399,8 +407,8 @@ class ConstitutionMemory(Memory):
 
     def _get_priority(self, rule: Rule) -> int:
         """What a rule's words begin with, if priorities are asked for: ``Priority 2: open doors``. 1 comes first."""
-        named = _PRIORITY.match(rule.lesson.text) if self.settings.priorities else None
-        return int(named[1]) if named else UNRANKED
+        match = _PRIORITY.match(rule.lesson.text) if self.settings.priorities else None
+        return int(match[1]) if match else UNRANKED
 
     def _take_over(self, book: Constitution) -> None:
         for edit in book.edits[len(self.constitution.edits) :]:
@@ -408,7 +416,9 @@ class ConstitutionMemory(Memory):
         self.constitution = book
 
     def _list_crowded(self) -> list[Category]:
-        return [each for each in LASTING if len(self.constitution.select_rules(each)) > self.settings.max_rules]
+        return [
+            category for category in LASTING if len(self.constitution.select_rules(category)) > self.settings.max_rules
+        ]
 
     def _exceeds_bounds(self) -> bool:
         return bool(self._list_crowded()) or len(self.constitution.text) > self.settings.max_chars
@@ -423,9 +433,11 @@ class ConstitutionMemory(Memory):
             answers = [condense_rules(book)]
         else:
             parts = _split_calls(self.settings.lasting, self.settings.summaries)
-            asked = [{"known": book, "categories": part, **self._asked} for part in parts if book.select_rules(*part)]
-            said = [self.services.ask(WRITER, "shorten", **each) for each in asked]
-            answers = [answer.lessons if answer else [] for answer in said]
+            requests = [
+                {"known": book, "categories": part, **self._asked} for part in parts if book.select_rules(*part)
+            ]
+            replies = [self.services.ask(WRITER, "shorten", **request) for request in requests]
+            answers = [answer.lessons if answer else [] for answer in replies]
         answers = [self._filter_lessons(lessons) for lessons in answers]
         for lessons in answers:
             self._counts["summaries" if lessons else "malformed"] += 1

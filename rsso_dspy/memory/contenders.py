@@ -33,7 +33,7 @@ class Entry:
         return any(key == variant for key, _ in self.learned)
 
     def dump(self) -> dict[str, Any]:
-        row = asdict(self) | {"learned": [list(each) for each in self.learned]}
+        row = asdict(self) | {"learned": [list(source) for source in self.learned]}
         return {key: value for key, value in row.items() if value or key not in ("about", "data")}
 
 
@@ -78,24 +78,25 @@ class EntryMemory(Memory):
 
     def render_entries(self, selected: Sequence[Entry]) -> Recall:
         """The text of the region: the entries that fit, the first of them shortened if need be, and how many do not."""
-        room, kept = self.settings.max_chars, list[Entry]()
+        room = self.settings.max_chars
+        fitting: list[Entry] = []
         for entry in reversed(selected) if self.newest_first else selected:
             size = len(self.format_entry(entry)) + 1
-            if size > room and not kept:
+            if size > room and not fitting:
                 entry = replace(entry, text=shorten_text(entry.text, max(0, len(entry.text) - size + room)))
                 size = room
             if size > room:
                 break
             room -= size
-            kept.append(entry)
-        self._left_out = len(selected) - len(kept)
-        if not kept:
+            fitting.append(entry)
+        self._left_out = len(selected) - len(fitting)
+        if not fitting:
             return NOTHING
-        shown = kept[::-1] if self.newest_first else kept
-        lines = [self.heading.format(place) + self.format_entry(entry) for place, entry in enumerate(shown, start=1)]
+        ordered = fitting[::-1] if self.newest_first else fitting
+        lines = [self.heading.format(place) + self.format_entry(entry) for place, entry in enumerate(ordered, start=1)]
         lines += [f"({self._left_out} more are left out.)"] if self._left_out else []
-        targets = tuple(entry.data["target"] for entry in shown if "target" in entry.data)
-        return Recall("\n".join(lines), tuple(entry.id for entry in shown), targets)
+        targets = tuple(entry.data["target"] for entry in ordered if "target" in entry.data)
+        return Recall("\n".join(lines), tuple(entry.id for entry in ordered), targets)
 
     def format_entry(self, entry: Entry) -> str:
         return f"- {entry.text}"
@@ -104,9 +105,9 @@ class EntryMemory(Memory):
         """Counts: ``calls`` of a writer, ``malformed`` answers, entries ``written``, ``dropped`` because there were too
         many, ``left_out`` of the trial's prompts because of their length, and ``held`` now."""
         counts = {"calls": 0, "written": 0, "malformed": 0, "dropped": 0, "left_out": self._left_out}
-        before = self._numbered
+        last_number = self._numbered
         self.write_entries(trajectory, counts)
-        counts["written"] = self._numbered - before
+        counts["written"] = self._numbered - last_number
         while len(self.held) > self.settings.max_entries:
             self.held.remove(min(self.held, key=self.weigh))
             counts["dropped"] += 1
@@ -133,13 +134,14 @@ class EntryMemory(Memory):
 
     def ask(self, trajectory: Trajectory, counts: dict[str, int], **inputs: Any) -> Any:
         """Ask the memory's module about an attempt; None for a malformed answer. Both are counted."""
-        said = self.services.ask(self.asks[0], task=trajectory.task, **inputs)
+        answer = self.services.ask(self.asks[0], task=trajectory.task, **inputs)
         counts["calls"] += 1
-        counts["malformed"] += said is None
-        return said
+        counts["malformed"] += answer is None
+        return answer
 
     def ask_about(self, trajectory: Trajectory, counts: dict[str, int], **inputs: Any) -> Any:
-        transcript, outcome = self.services.tell_transcript(trajectory), self.services.tell_outcome(trajectory)
+        transcript = self.services.tell_transcript(trajectory)
+        outcome = self.services.tell_outcome(trajectory)
         return self.ask(trajectory, counts, attempt=transcript, outcome=outcome, **inputs)
 
     def snapshot(self) -> dict[str, Any]:
@@ -161,7 +163,8 @@ def shorten_text(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     lines = text.splitlines()
-    room, first = most - len(_CUT.format(len(lines))), len(lines)
+    room = most - len(_CUT.format(len(lines)))
+    first = len(lines)
     while first and (room := room - len(lines[first - 1]) - 1) >= 0:
         first -= 1
     return "\n".join([_CUT.format(first), *lines[first:]])
@@ -226,9 +229,9 @@ class ReasoningBank(EntryMemory):
         return f"- {entry.data['title']}: {entry.data['description']}\n  {entry.text}"
 
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
-        said = self.ask_about(trajectory, counts)
-        for each in ((said and said.strategies) or ())[: self.MOST]:
-            title, description, content = map(clean_text, (each.title, each.description, each.content))
+        answer = self.ask_about(trajectory, counts)
+        for strategy in ((answer and answer.strategies) or ())[: self.MOST]:
+            title, description, content = map(clean_text, (strategy.title, strategy.description, strategy.content))
             if content:
                 self.add_entry(content, trajectory, trajectory.task, title=title, description=description)
 
@@ -244,11 +247,12 @@ class AgentWorkflowMemory(EntryMemory):
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         if not trajectory.solved:
             return
-        said = self.ask_about(trajectory, counts, known_workflows=[entry.data["target"] for entry in self.held])
-        for each in ((said and said.workflows) or ())[: self.MOST]:
-            description, steps = clean_text(each.description), [*filter(None, map(clean_text, each.steps))]
+        answer = self.ask_about(trajectory, counts, known_workflows=[entry.data["target"] for entry in self.held])
+        for workflow in ((answer and answer.workflows) or ())[: self.MOST]:
+            description = clean_text(workflow.description)
+            steps = [*filter(None, map(clean_text, workflow.steps))]
             if description and steps:
-                self.held = [e for e in self.held if e.data["target"].lower() != description.lower()]
+                self.held = [entry for entry in self.held if entry.data["target"].lower() != description.lower()]
                 self.add_entry("\n".join(steps), trajectory, trajectory.task, target=description)
 
     def format_entry(self, entry: Entry) -> str:
@@ -271,18 +275,18 @@ class Cheatsheet(EntryMemory):
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         counts["cut"] = 0
         sheet = self.held[-1].text if self.held else ""
-        said = self.ask_about(trajectory, counts, cheatsheet=sheet)
-        whole = said and "\n".join(filter(None, map(clean_text, str(said.new_cheatsheet or "").splitlines())))
-        if not whole:
-            counts["malformed"] += said is not None
+        answer = self.ask_about(trajectory, counts, cheatsheet=sheet)
+        new_sheet = answer and "\n".join(filter(None, map(clean_text, str(answer.new_cheatsheet or "").splitlines())))
+        if not new_sheet:
+            counts["malformed"] += answer is not None
             return
-        most = self.settings.max_chars
-        kept = whole[:most].rpartition("\n")[0] if len(whole) > most else whole
-        counts["cut"] = len(whole) - len(kept)
-        before = self.held[-1].learned if self.held else ()
-        entry = self.add_entry(kept or whole[:most], trajectory)
-        newest = replace(entry, learned=tuple(dict.fromkeys((*before, *entry.learned))))
-        without = [each for each in self.held[:-1] if not each.is_learned_on(trajectory.variant.key)]
+        limit = self.settings.max_chars
+        cut_sheet = new_sheet[:limit].rpartition("\n")[0] if len(new_sheet) > limit else new_sheet
+        counts["cut"] = len(new_sheet) - len(cut_sheet)
+        learned = self.held[-1].learned if self.held else ()
+        entry = self.add_entry(cut_sheet or new_sheet[:limit], trajectory)
+        newest = replace(entry, learned=tuple(dict.fromkeys((*learned, *entry.learned))))
+        without = [version for version in self.held[:-1] if not version.is_learned_on(trajectory.variant.key)]
         self.held = [*without[-1:], newest]
 
 
@@ -304,15 +308,15 @@ class Playbook(EntryMemory):
 
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         counts |= {"helpful": 0, "harmful": 0, "again": 0}
-        said = self.ask_about(trajectory, counts, playbook=self.shown.text)
-        if said is None:
+        answer = self.ask_about(trajectory, counts, playbook=self.shown.text)
+        if answer is None:
             return
-        tags = {each.id: each.tag for each in said.bullet_tags or ()}
+        tags = {bullet.id: bullet.tag for bullet in answer.bullet_tags or ()}
         for entry in [entry for entry in self.held if entry.id in self.shown.ids]:
             if (tag := tags.get(entry.id, "")) in self.TAGS:
                 self.change_entry(entry, **{tag: entry.data[tag] + 1})
                 counts[tag] += 1
-        for text in [*filter(None, map(clean_text, said.new_bullets or ()))][: self.MOST]:
+        for text in [*filter(None, map(clean_text, answer.new_bullets or ()))][: self.MOST]:
             nearest = find_nearest(self.services.runtime.embed, text, [entry.text for entry in self.held])
             if nearest and nearest[0][1] >= self.ALIKE:
                 counts["again"] += 1
@@ -339,44 +343,49 @@ class Expel(EntryMemory):
 
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         counts |= {"agreed": 0, "edited": 0, "removed": 0}
-        kind, points = trajectory.variant.task, trajectory.accumulator
+        kind = trajectory.variant.task
+        points = trajectory.accumulator
         text = shorten_text(self.tell_attempt(trajectory), self.LONGEST)
-        key, trial, before, earlier = self._last.get(kind, ("", 0, points, ""))
+        key, trial, earlier_points, earlier = self._last.get(kind, ("", 0, points, ""))
         self._last[kind] = [trajectory.variant.key, trajectory.trial, points, text]
-        if points != before:
-            worse, better = (earlier, text) if points > before else (text, earlier)
+        if points != earlier_points:
+            worse, better = (earlier, text) if points > earlier_points else (text, earlier)
             self._revise(trajectory, counts, [(key, trial)], worse, [better])
         if trajectory.solved:
             self._solved.append([trajectory.variant.key, trajectory.trial, text])
         if len(self._solved) == self.SUCCESSES:
-            read, self._solved = self._solved, []
-            sources = [(variant, number) for variant, number, _ in read]
-            self._revise(trajectory, counts, sources, "", [text for *_, text in read])
+            batch = self._solved
+            self._solved = []
+            sources = [(variant, number) for variant, number, _ in batch]
+            self._revise(trajectory, counts, sources, "", [text for *_, text in batch])
 
     def _revise(
         self, trajectory: Trajectory, counts: dict[str, int], others: Sequence[Source], failed: str, solved: list[str]
     ) -> None:
         """Have the trial's attempt and `others` read, and apply the edits, except of an unknown insight."""
-        known = {number: entry.id for number, entry in enumerate(self.held, start=1)}
+        ids = {number: entry.id for number, entry in enumerate(self.held, start=1)}
         insights = [entry.text for entry in self.held]
-        said = self.ask(trajectory, counts, known_insights=insights, failed_attempt=failed, successful_attempts=solved)
+        answer = self.ask(
+            trajectory, counts, known_insights=insights, failed_attempt=failed, successful_attempts=solved
+        )
         sources = ((trajectory.variant.key, trajectory.trial), *others)
-        for edit in (said and said.insight_edits) or ():
-            operation, text = edit.operation.lower(), clean_text(edit.text)
-            named = next((entry for entry in self.held if entry.id == known.get(edit.number)), None)
+        for edit in (answer and answer.insight_edits) or ():
+            operation = edit.operation.lower()
+            text = clean_text(edit.text)
+            target = next((entry for entry in self.held if entry.id == ids.get(edit.number)), None)
             if operation == "add" and text and text not in [entry.text for entry in self.held]:
                 self.change_entry(self.add_entry(text, trajectory, votes=self.FIRST_VOTES), learned=sources)
-            elif named is None or operation == "add":
+            elif target is None or operation == "add":
                 continue
             elif operation == "edit" and text:
-                self.change_entry(named, text, sources, votes=self.weigh(named) + 1)
+                self.change_entry(target, text, sources, votes=self.weigh(target) + 1)
                 counts["edited"] += 1
             elif operation == "agree":
-                self.change_entry(named, votes=self.weigh(named) + 1)
+                self.change_entry(target, votes=self.weigh(target) + 1)
                 counts["agreed"] += 1
             elif operation == "remove":
-                self.change_entry(named, votes=self.weigh(named) - 1)
-                counts["removed"] += self.weigh(named) == 1
+                self.change_entry(target, votes=self.weigh(target) - 1)
+                counts["removed"] += self.weigh(target) == 1
         self.held = [entry for entry in self.held if self.weigh(entry) > 0]
 
     def snapshot(self) -> dict[str, Any]:

@@ -147,8 +147,8 @@ class ConstitutionFile:
     @property
     def is_edited(self) -> bool:
         """Whether its rules or examples are others than those that it was written with."""
-        written = self.provenance.get("digest")
-        return written is not None and str(written) != self.digest
+        stored_digest = self.provenance.get("digest")
+        return stored_digest is not None and str(stored_digest) != self.digest
 
     def to_json(self) -> str:
         rules = self.constitution.dump()
@@ -197,8 +197,8 @@ def read_constitution(path: Path) -> ConstitutionFile:
     for row in book.rules:
         row.id = row.id or f"{row.category[0].upper()}{next(numbers)}"
     rules = [row.model_dump() for row in book.rules]
-    held = Constitution.load({"rules": rules, "numbered": next(numbers) - 1})
-    return ConstitutionFile(held, data.get("provenance", {}), tuple(book.examples))
+    constitution = Constitution.load({"rules": rules, "numbered": next(numbers) - 1})
+    return ConstitutionFile(constitution, data.get("provenance", {}), tuple(book.examples))
 
 
 def split_document(path: Path) -> tuple[ConstitutionFile, Sequence[str]]:
@@ -229,7 +229,7 @@ def split_document(path: Path) -> tuple[ConstitutionFile, Sequence[str]]:
 def format_examples(path: Path | None, usual: Sequence[str] = ()) -> str:
     """The examples of a constitution file, or the default ones, as a neuro-symbolic writer reads them. Raises what
     `read_constitution` raises, and `UsageError` for a file without examples."""
-    found = tuple(usual) if path is None else read_constitution(path).examples
-    if path is not None and not found:
+    examples = tuple(usual) if path is None else read_constitution(path).examples
+    if path is not None and not examples:
         raise UsageError(f"{path} holds no examples; `rsso-dspy constitution build` writes files with examples")
-    return "\n\n".join(f"Example {number}\n{example}" for number, example in enumerate(found, start=1))
+    return "\n\n".join(f"Example {number}\n{example}" for number, example in enumerate(examples, start=1))

@@ -30,9 +30,9 @@ class PatternMemory:
         if not line or line.strip(".").lower() == "none" or pattern in self.patterns:
             return False
 
-        alike = [other for other in self.patterns if _are_alike(other, pattern)]
+        alike = [existing for existing in self.patterns if _are_alike(existing, pattern)]
         too_many = alike[: max(0, len(alike) + 1 - MOST_PATTERNS)]
-        self.patterns = [other for other in self.patterns if other not in too_many]
+        self.patterns = [existing for existing in self.patterns if existing not in too_many]
         self.patterns.append(pattern)
         return True
 

@@ -96,8 +96,8 @@ class Reflection:
 def pass_on_reflections(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     """The snapshot that the next unit starts from: everything is of others, nothing its own."""
     carried = [*snapshot.get("carried", ()), *snapshot["plans"]][-MOST_PASSED_ON:]
-    kept = {name: snapshot[name] for name in ("long_term", "patterns") if name in snapshot}
-    return {"plans": [], "carried": carried, **kept}
+    lasting = {name: snapshot[name] for name in ("long_term", "patterns") if name in snapshot}
+    return {"plans": [], "carried": carried, **lasting}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,12 @@ class LongTerm:
     @property
     def text(self) -> str:
         lines = []
-        for heading, listed in (("Never do:", self.never), ("Always do:", self.always)):
-            lines += [heading, *(f"- {line}" for line in listed)] if listed else []
-        return "\n".join([*lines, *(f"Strategy for {task}: {said}" for task, said in self.strategies.items())])
+        for heading, entries in (("Never do:", self.never), ("Always do:", self.always)):
+            lines += [heading, *(f"- {line}" for line in entries)] if entries else []
+        return "\n".join([*lines, *(f"Strategy for {task}: {strategy}" for task, strategy in self.strategies.items())])
 
     def replace_lines(self, task: str, said: Any, learnt_on: Sequence[str]) -> "LongTerm":
-        strategies = {name: known for name, known in self.strategies.items() if name != task}
+        strategies = {name: text for name, text in self.strategies.items() if name != task}
         if strategy := _clean_line(said.strategy or "") or self.strategies.get(task, ""):
             strategies[task] = strategy
         return LongTerm(
@@ -182,10 +182,11 @@ class ReflectionMemory(Memory):
         self._variant, self._task = variant.key, task
         if self.settings.tells_variants_apart:
             if self._failed_on != variant.key:
-                self._failures, self._failed_on = 0, variant.key
-            self._others += [each for each in self._own if each.variant != variant.key]
+                self._failures = 0
+                self._failed_on = variant.key
+            self._others += [reflection for reflection in self._own if reflection.variant != variant.key]
             self._others = self._others[-MOST_PASSED_ON:]
-            self._own = [each for each in self._own if each.variant == variant.key]
+            self._own = [reflection for reflection in self._own if reflection.variant == variant.key]
 
     def preamble(self) -> Recall:
         """The long-term part, plans of other variants, and every own plan under the number of its trial."""
@@ -216,25 +217,25 @@ class ReflectionMemory(Memory):
     def _write_plan(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         counts["calls"] = 1
         services, settings = self.services, self.settings
-        said = services.ask(
+        answer = services.ask(
             "reflector",
             task=trajectory.task,
-            earlier_plans=[each.plan for each in self._list_shown()],
+            earlier_plans=[reflection.plan for reflection in self._list_shown()],
             transcript=services.tell_transcript(trajectory),
             outcome=services.tell_outcome(trajectory),
             **services.list_reflection_fields(settings.improvements, trajectory),
         )
-        plan = "" if said is None else compose_reflection(said, trajectory)
+        plan = "" if answer is None else compose_reflection(answer, trajectory)
         if not plan:
             counts["malformed"] = 1
             return
         if settings.has("across-tasks"):
-            pattern = plan if trajectory.solved else str(said.get("pattern") or "")
+            pattern = plan if trajectory.solved else str(answer.get("pattern") or "")
             counts["patterns"] += self._patterns.add_pattern(pattern, trajectory.variant.key, trajectory.solved)
         if trajectory.solved and not settings.successes:
             return
         if settings.has("novelty"):
-            nearest = find_nearest(services.runtime.embed, plan, [each.plan for each in self._own])
+            nearest = find_nearest(services.runtime.embed, plan, [reflection.plan for reflection in self._own])
             if nearest and nearest[0][1] > settings.novelty_threshold:
                 counts["similar"] = 1
                 return
@@ -245,33 +246,35 @@ class ReflectionMemory(Memory):
     def _let_go(self, variant: Variant, counts: dict[str, int]) -> None:
         """Drop the plans that are too many; a hierarchical memory distils them first. Of plans that a stream passes on,
         those of the task type count as well."""
-        most = self.settings.most_kept
-        leaving = self._own[:-most]
-        self._own = self._own[-most:]
+        limit = self.settings.most_kept
+        leaving = self._own[:-limit]
+        self._own = self._own[-limit:]
         if not self.settings.has("hierarchical"):
             return
         if self.settings.is_passed_on:
-            same = [each for each in self._others if each.task_type == variant.task]
-            gone = same[: max(0, len(same) + len(self._own) - most)]
+            same = [reflection for reflection in self._others if reflection.task_type == variant.task]
+            gone = same[: max(0, len(same) + len(self._own) - limit)]
             leaving = [*gone, *leaving]
-            self._others = [each for each in self._others if each not in gone]
+            self._others = [reflection for reflection in self._others if reflection not in gone]
         if not leaving:
             return
         counts["calls"] += 1
-        said = self.services.ask(
+        answer = self.services.ask(
             DISTILLER,
             task_type=variant.task,
             known_never=self._long_term.never,
             known_always=self._long_term.always,
             known_strategy=self._long_term.strategies.get(variant.task, ""),
-            plans="\n\n".join(f"Attempt {number}: {each.plan}" for number, each in enumerate(leaving, start=1)),
+            plans="\n\n".join(
+                f"Attempt {number}: {reflection.plan}" for number, reflection in enumerate(leaving, start=1)
+            ),
         )
-        if said is None:
+        if answer is None:
             counts["malformed"] += 1
         else:
             counts["distilled"] = len(leaving)
-            learnt_on = [each.variant or variant.key for each in leaving]
-            self._long_term = self._long_term.replace_lines(variant.task, said, learnt_on)
+            learnt_on = [reflection.variant or variant.key for reflection in leaving]
+            self._long_term = self._long_term.replace_lines(variant.task, answer, learnt_on)
 
     def _list_shown(self) -> list[Reflection]:
         """The unit's own plans that a prompt shows: of an adaptive memory five after five failures."""
@@ -289,9 +292,9 @@ class ReflectionMemory(Memory):
         return list(dict.fromkeys(readable[place] for place, _ in nearest[: settings.retrieved]))
 
     def snapshot(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"plans": [each.dump() for each in self._own]}
+        data: dict[str, Any] = {"plans": [reflection.dump() for reflection in self._own]}
         if self._others:
-            data["carried"] = [each.dump() for each in self._others]
+            data["carried"] = [reflection.dump() for reflection in self._others]
         if self._long_term.text:
             data["long_term"] = asdict(self._long_term)
         if self._patterns.patterns:
@@ -307,7 +310,8 @@ class ReflectionMemory(Memory):
         self._others = [Reflection(**entry) for entry in data.get("carried", ())]
         self._long_term = LongTerm(**data.get("long_term", {}))
         self._patterns = PatternMemory.load(data.get("patterns", ()))
-        self._failures, self._failed_on = data.get("failures", 0), data.get("failed_on", "")
+        self._failures = data.get("failures", 0)
+        self._failed_on = data.get("failed_on", "")
 
     @classmethod
     def entries(cls, snapshot: dict[str, Any]) -> Sequence[Reflection]:

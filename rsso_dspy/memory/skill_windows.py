@@ -130,7 +130,8 @@ class Window:
 
     @classmethod
     def from_span(cls, span: Span, pieces: Sequence[Piece]) -> "Window":
-        piece, part = pieces[span.piece], slice(span.start, span.end)
+        piece = pieces[span.piece]
+        part = slice(span.start, span.end)
         return cls(*span, piece.states[part], piece.actions[part][1:], piece.rewards[part])
 
 
@@ -190,7 +191,8 @@ class Skill(Verbalization):
     @classmethod
     def load(cls, entry: dict[str, Any]) -> "Skill":
         spans = tuple(Span(*numbers) for numbers in entry["windows"])
-        instructions, scores = tuple(entry["instructions"]), SkillScores(**entry["scores"])
+        instructions = tuple(entry["instructions"])
+        scores = SkillScores(**entry["scores"])
         return cls(**{name: entry[name] for name in _PLAIN}, instructions=instructions, spans=spans, scores=scores)
 
 
@@ -226,7 +228,8 @@ def cut_trajectory(trajectory: Trajectory, settings: SkillSettings, number: int 
 def _find_piece_bounds(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
     """Return [start, end) of each piece. It ends after the last reward in reach; the cut moves on if that is short."""
     bounds: list[tuple[int, int]] = []
-    start, fewest = 0, max(settings.min_piece, settings.min_window)
+    start = 0
+    fewest = max(settings.min_piece, settings.min_window)
     while start < len(rewards):
         stop = min(start + settings.max_piece, len(rewards))
         end = next((index + 1 for index in range(stop - 1, start - 1, -1) if rewards[index] > 0), start)
@@ -243,9 +246,10 @@ def list_windows(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[
     one past the piece: those windows hold one state less than their bounds."""
     lengths = range(settings.min_window, settings.max_window + 1)
     if settings.extraction == "sliding":
-        size, last = len(rewards), len(rewards) + settings.count_overhang
-        found = [(start, start + length) for start in range(size) for length in lengths if start + length <= last]
-        return [(start, end) for start, end in found if min(end, size) - start >= settings.min_window]
+        size = len(rewards)
+        last = size + settings.count_overhang
+        bounds = [(start, start + length) for start in range(size) for length in lengths if start + length <= last]
+        return [(start, end) for start, end in bounds if min(end, size) - start >= settings.min_window]
     # The state after a reward ends one segment and starts the next.
     boundaries = [index for index, reward in enumerate(rewards) if reward > 0]
     first = dict(zip(boundaries, [0, *boundaries], strict=False))
@@ -269,8 +273,8 @@ class TextIndex:
         self._rows: list[NDArray[np.float64]] = []
 
     def index_texts(self, texts: Iterable[str]) -> Integers:
-        wanted = list(texts)
-        new = [text for text in dict.fromkeys(wanted) if text not in self._index]
+        all_texts = list(texts)
+        new = [text for text in dict.fromkeys(all_texts) if text not in self._index]
         if new:
             rows = np.asarray(self._embed(new), dtype=np.float64)
             if rows.ndim != 2 or len(rows) != len(new) or not np.isfinite(rows).all():
@@ -282,12 +286,14 @@ class TextIndex:
                 self._index[text] = len(self._rows)
                 self._rows.append(row)
                 self._meanings.append(self._meaning.setdefault(normalize_text(text), len(self._meaning)))
-        return np.array([self._index[text] for text in wanted], dtype=np.int64)
+        return np.array([self._index[text] for text in all_texts], dtype=np.int64)
 
     def compute_similarities(self, left: Integers, right: Integers) -> Integers:
         """Return (len(left), len(right)) cosines in billionths; texts that are equal after normalization count as 1."""
-        (rows, row), (columns, column) = (np.unique(side, return_inverse=True) for side in (left, right))
-        ours, theirs = (np.stack([self._rows[index] for index in side]) for side in (rows, columns))
+        rows, row = np.unique(left, return_inverse=True)
+        columns, column = np.unique(right, return_inverse=True)
+        ours = np.stack([self._rows[index] for index in rows])
+        theirs = np.stack([self._rows[index] for index in columns])
         billionths = np.rint(ours @ theirs.T * BILLION).astype(np.int64)
         meanings = np.array(self._meanings, dtype=np.int64)
         same = meanings[rows][:, None] == meanings[columns][None, :]
@@ -307,8 +313,8 @@ class PieceTexts:
 
     @classmethod
     def from_piece(cls, piece: Piece, texts: TextIndex, settings: SkillSettings) -> "PieceTexts":
-        both = texts.index_texts([*map(settings.describe, piece.states), *piece.actions])
-        return cls(both[: len(piece)], both[len(piece) :], tuple(list_windows(piece.rewards, settings)))
+        indices = texts.index_texts([*map(settings.describe, piece.states), *piece.actions])
+        return cls(indices[: len(piece)], indices[len(piece) :], tuple(list_windows(piece.rewards, settings)))
 
     def find_window_starts(self, length: int) -> Integers:
         inside = [start for start, end in self.windows if end <= len(self.states) and end - start == length]
@@ -318,24 +324,25 @@ class PieceTexts:
 def match_windows(
     new: int, earlier: Sequence[int], pieces: Mapping[int, PieceTexts], texts: TextIndex, settings: SkillSettings
 ) -> list[SkillCandidate]:
-    piece, others = pieces[new], [pieces[old] for old in earlier]
+    piece = pieces[new]
+    old_pieces = [pieces[old] for old in earlier]
     # Two products serve all pieces; many small ones would spend more time on starting threads than on arithmetic.
-    ends = np.cumsum([len(other.states) for other in others])[:-1]
-    states = texts.compute_similarities(piece.states, np.concatenate([other.states for other in others]))
-    actions = texts.compute_similarities(piece.actions, np.concatenate([other.actions for other in others]))
+    ends = np.cumsum([len(old_piece.states) for old_piece in old_pieces])[:-1]
+    states = texts.compute_similarities(piece.states, np.concatenate([old_piece.states for old_piece in old_pieces]))
+    actions = texts.compute_similarities(piece.actions, np.concatenate([old_piece.actions for old_piece in old_pieces]))
     parts = zip(earlier, np.split(states, ends, axis=1), np.split(actions, ends, axis=1), strict=True)
     partners = [
         _find_best_partners(old, piece, pieces[old], _sum_diagonals(state), _sum_diagonals(action), settings)
         for old, state, action in parts
     ]
-    found = []
+    candidates = []
     for start, end in piece.windows:
         length = min(end, len(piece.states)) - start
         for best in partners:
             if partner := best.get((start, length)):
                 span, state, action = partner
-                found.append(SkillCandidate((span, Span(new, start, end)), state, action))
-    return found
+                candidates.append(SkillCandidate((span, Span(new, start, end)), state, action))
+    return candidates
 
 
 def _find_best_partners(
@@ -344,7 +351,8 @@ def _find_best_partners(
     """Return the most similar window of the old piece for each (start, length) of the new, the earliest of equals."""
     best: dict[tuple[int, int], Partner] = {}
     for length in range(settings.min_window, settings.max_window + 1):
-        rows, columns = new.find_window_starts(length)[:, None], old.find_window_starts(length)[None, :]
+        rows = new.find_window_starts(length)[:, None]
+        columns = old.find_window_starts(length)[None, :]
         if not rows.size or not columns.size:
             continue
         state = _divide_rounded(states[rows + length, columns + length] - states[rows, columns], length)

@@ -138,33 +138,34 @@ def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], widt
         return int.from_bytes(np.packbits(hit, bitorder="little").tobytes(), "little")
 
     beams = [Beam(0, (), 0, (1 << len(pool)) - 1)] * width
-    seen: set[int] = set()
+    visited: set[int] = set()
     uses = [0] * len(pool)
     while any(beam.open for beam in beams):
         grown = [beam._replace(open=0) for beam in beams]
         for beam in beams:
-            for position in _take_unseen_extensions(beam, seen, width):
+            for position in _take_unseen_extensions(beam, visited, width):
                 later = beam.open >> (position + 1) << (position + 1)
-                members, mask = (*beam.members, position), beam.mask | 1 << position
+                members = (*beam.members, position)
+                mask = beam.mask | 1 << position
                 grown.append(Beam(beam.score + scores[position], members, mask, later & ~mask_conflicts(position)))
         beams = sorted(grown, key=lambda beam: -beam.score)[:width]
         for beam in beams:
             for position in beam.members:
                 uses[position] += 1
-    used = sorted((position for position, count in enumerate(uses) if count), key=lambda position: -uses[position])
-    return list(beams[0].members), used
+    by_use = sorted((position for position, count in enumerate(uses) if count), key=lambda position: -uses[position])
+    return list(beams[0].members), by_use
 
 
 def _take_unseen_extensions(beam: Beam, seen: set[int], limit: int) -> list[int]:
-    found: list[int] = []
+    positions: list[int] = []
     rest = beam.open
-    while rest and len(found) < limit:
+    while rest and len(positions) < limit:
         lowest = rest & -rest
         rest ^= lowest
         if beam.mask | lowest not in seen:
             seen.add(beam.mask | lowest)
-            found.append(lowest.bit_length() - 1)
-    return found
+            positions.append(lowest.bit_length() - 1)
+    return positions
 
 
 # Texts of skills, and which skill a step pursued.
@@ -184,9 +185,9 @@ def render_skills(skills: Sequence[Skill]) -> Recall:
 
 def find_pursued_skill(step: Step, skills: Mapping[str, Skill]) -> str | None:
     """Return the id of the shown skill whose target the actor named as its subgoal."""
-    wanted = normalize_text(step.subgoal or "", keep_fill_words=True)
-    shown = (name for name in step.recalled if name in skills)
-    return next((name for name in shown if wanted and normalize_text(skills[name].target, True) == wanted), None)
+    subgoal = normalize_text(step.subgoal or "", keep_fill_words=True)
+    names = (name for name in step.recalled if name in skills)
+    return next((name for name in names if subgoal and normalize_text(skills[name].target, True) == subgoal), None)
 
 
 LATELY = 10  # number of steps for which a completed skill is not offered again
@@ -209,8 +210,8 @@ def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozense
 
 
 def _follows(action: str, instruction: str) -> bool:
-    wanted = " ".join(word for word in instruction.split() if not word.strip(".,").isupper())
-    return set(normalize_text(wanted).split()) <= set(normalize_text(action).split())
+    fixed_words = " ".join(word for word in instruction.split() if not word.strip(".,").isupper())
+    return set(normalize_text(fixed_words).split()) <= set(normalize_text(action).split())
 
 
 # The memory.
@@ -255,9 +256,10 @@ class SkillMemoryState:
 
     @classmethod
     def load(cls, data: dict[str, Any], settings: SkillSettings) -> "SkillMemoryState":
-        now, then = asdict(settings), data["settings"]
-        if differing := [name for name in now if name not in FREE and then[name] != now[name]]:
-            changes = ", ".join(f"{name} {then[name]!r} (now {now[name]!r})" for name in differing)
+        current = asdict(settings)
+        stored = data["settings"]
+        if differing := [name for name in current if name not in FREE and stored[name] != current[name]]:
+            changes = ", ".join(f"{name} {stored[name]!r} (now {current[name]!r})" for name in differing)
             raise RunMismatch(f"this skill memory has other settings: {changes}; restore these or start a new run")
         return cls(
             pieces=[Piece.load(entry, data["texts"]) for entry in data["pieces"]],
@@ -275,9 +277,9 @@ def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMem
     """Load a snapshot and its settings. Raises `UsageError` naming ``where`` if damaged, as without a skill's piece."""
     try:
         settings = SkillSettings(**snapshot["settings"])
-        held = SkillMemoryState.load(snapshot, settings)
-        _ = [held.pieces[at].states[start] for skill in held.skills.values() for at, start, _ in skill.spans]
-        return held, settings
+        state = SkillMemoryState.load(snapshot, settings)
+        _ = [state.pieces[at].states[start] for skill in state.skills.values() for at, start, _ in skill.spans]
+        return state, settings
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{where} holds a damaged skill memory ({type(error).__name__}: {error})") from None
 
@@ -309,9 +311,9 @@ class SkillMemory(Memory):
         if not self.library:
             return []
         describe, texts = self.settings.describe, self._texts
-        here = texts.index_texts([describe(state)])
+        query = texts.index_texts([describe(state)])
         starts = texts.index_texts(map(describe, self.held.list_first_states()))
-        cosines = iter(texts.compute_similarities(starts, here)[:, 0].tolist())
+        cosines = iter(texts.compute_similarities(starts, query)[:, 0].tolist())
         means = [sum(next(cosines) for _ in skill.spans) // len(skill.spans) for skill in self.library]
         return sorted(zip(self.library, means, strict=True), key=lambda pair: -pair[1])
 
@@ -320,17 +322,17 @@ class SkillMemory(Memory):
         ``duplicates`` and ``malformed`` ones, calls; sizes now."""
         counts = {"retrieved": 0, "targeted": 0, "pieces": 0, "candidates": 0, "written": 0, "duplicates": 0}
         counts |= {"malformed": 0, "verbalize_calls": 0, "equivalent_calls": 0}
-        held = self.held
+        state = self.held
         self._count_skill_use(trajectory, counts)
-        number = held.pieces[-1].trajectory + 1 if held.pieces else 0
+        number = state.pieces[-1].trajectory + 1 if state.pieces else 0
         new = cut_trajectory(trajectory, self.settings, number)
-        held.pieces.extend(new)
-        held.candidates = tuple(self._match_pieces(len(new)))
-        counts |= {"pieces": len(new), "candidates": len(held.candidates)}
-        if held.candidates:
-            self._select_skill_set(held.candidates)
+        state.pieces.extend(new)
+        state.candidates = tuple(self._match_pieces(len(new)))
+        counts |= {"pieces": len(new), "candidates": len(state.candidates)}
+        if state.candidates:
+            self._select_skill_set(state.candidates)
             self._build_library(counts)
-        return counts | {"pool": len(held.pool), "selected": len(held.selected), "library": len(held.library)}
+        return counts | {"pool": len(state.pool), "selected": len(state.selected), "library": len(state.library)}
 
     def snapshot(self) -> dict[str, Any]:
         return self.held.dump(self.settings)
@@ -341,8 +343,8 @@ class SkillMemory(Memory):
 
     @classmethod
     def entries(cls, snapshot: dict[str, Any]) -> list[Skill]:
-        held, _ = parse_skill_snapshot(snapshot, "it")
-        return [held.skills[name] for name in held.library]
+        state, _ = parse_skill_snapshot(snapshot, "it")
+        return [state.skills[name] for name in state.library]
 
     @classmethod
     def most_calls(cls, states: Sequence[int], alone: bool) -> dict[str, int]:
@@ -371,15 +373,16 @@ class SkillMemory(Memory):
         """Match so many last pieces with earlier ones."""
         pieces, settings = self.held.pieces, self.settings
         oldest = max(0, len(pieces) - settings.max_trajectories)
-        found: list[SkillCandidate] = []
+        candidates: list[SkillCandidate] = []
         for new in range(max(len(pieces) - count, oldest + 1), len(pieces)):
             if not settings.build_repeats and any(piece.content == pieces[new].content for piece in pieces[:new]):
                 continue
-            across, own = settings.pairs == "across-trials", pieces[new].trajectory
-            if earlier := [i for i in range(oldest, new) if not across or pieces[i].trajectory != own]:
+            across = settings.pairs == "across-trials"
+            trajectory = pieces[new].trajectory
+            if earlier := [i for i in range(oldest, new) if not across or pieces[i].trajectory != trajectory]:
                 indexed = {index: self._get_piece_texts(index) for index in (*earlier, new)}
-                found.extend(match_windows(new, earlier, indexed, self._texts, settings))
-        return found
+                candidates.extend(match_windows(new, earlier, indexed, self._texts, settings))
+        return candidates
 
     def _get_piece_texts(self, index: int) -> PieceTexts:
         if index not in self._piece_texts:
@@ -388,28 +391,35 @@ class SkillMemory(Memory):
         return self._piece_texts[index]
 
     def _select_skill_set(self, candidates: Sequence[SkillCandidate]) -> None:
-        held, known = self.held, dict[Content, SkillCandidate]()
-        kept: Sequence[SkillCandidate] = candidates
-        for name, moments in held.similarities.items():
-            moments.add_values(getattr(each, name) for each in candidates)
-            kept = [each for each in kept if moments.accepts(getattr(each, name), self.settings.keep_when_constant)]
-        for candidate in (*(each for each, _ in held.pool), *kept):
-            known.setdefault(self._get_window_content(candidate.spans), candidate)
-        events, distinct = self._collect_feedback(list(known)), list(known.values())
-        scores = score_candidates(distinct, held.pieces, held.similarities, events, self.settings)
+        state = self.held
+        by_content: dict[Content, SkillCandidate] = {}
+        accepted: Sequence[SkillCandidate] = candidates
+        for name, moments in state.similarities.items():
+            moments.add_values(getattr(candidate, name) for candidate in candidates)
+            accepted = [
+                candidate
+                for candidate in accepted
+                if moments.accepts(getattr(candidate, name), self.settings.keep_when_constant)
+            ]
+        for candidate in (*(candidate for candidate, _ in state.pool), *accepted):
+            by_content.setdefault(self._get_window_content(candidate.spans), candidate)
+
+        events = self._collect_feedback(list(by_content))
+        distinct = list(by_content.values())
+        scores = score_candidates(distinct, state.pieces, state.similarities, events, self.settings)
         pool = sorted(zip(distinct, scores, strict=True), key=lambda pair: -pair[1].total)
         worth = [round(scores.total * BILLION) for _, scores in pool]
-        best, used = search_skill_set([each for each, _ in pool], worth, self.settings.beams)
-        held.selected = [pool[position] for position in best]
-        kept_next = (pool[position] for position in used[: self.settings.pool_size])
-        held.pool = [(candidate, scores.total) for candidate, scores in kept_next]
+        best, by_use = search_skill_set([candidate for candidate, _ in pool], worth, self.settings.beams)
+        state.selected = [pool[position] for position in best]
+        kept_next = (pool[position] for position in by_use[: self.settings.pool_size])
+        state.pool = [(candidate, scores.total) for candidate, scores in kept_next]
 
     def _get_window_content(self, spans: Sequence[Span]) -> Content:
-        said = []
+        contents = []
         for piece, start, end in spans:
             indexed = self._get_piece_texts(piece)
-            said.append((*indexed.states[start:end].tolist(), *indexed.actions[start + 1 : end].tolist()))
-        return tuple(sorted(said))
+            contents.append((*indexed.states[start:end].tolist(), *indexed.actions[start + 1 : end].tolist()))
+        return tuple(sorted(contents))
 
     def _collect_feedback(self, pool: Sequence[Content]) -> dict[int, list[tuple[float, bool]]]:
         positions = {content: position for position, content in enumerate(pool)}
@@ -430,27 +440,29 @@ class SkillMemory(Memory):
                 counts["duplicates"] += 1
             else:
                 library.append(skill)
-        before, self.held.library = self.held.library, [skill.id for skill in library]
-        counts["written"] = sum(name not in before for name in self.held.library)
+        old_library = self.held.library
+        self.held.library = [skill.id for skill in library]
+        counts["written"] = sum(name not in old_library for name in self.held.library)
 
     def _verbalize(self, candidate: SkillCandidate, scores: SkillScores, counts: dict[str, int]) -> Skill | None:
         spans = self._look_past_reward(candidate.spans) if self.settings.past_reward else candidate.spans
-        told = tuple(Window.from_span(span, self.held.pieces) for span in spans)
-        name = _compute_skill_id(told)
+        windows = tuple(Window.from_span(span, self.held.pieces) for span in spans)
+        name = _compute_skill_id(windows)
         if name in self.held.skills:
             skill = replace(self.held.skills[name], spans=candidate.spans, scores=scores)
         else:
             counts["verbalize_calls"] += 1
-            services, verbalizer = self.services, self.asks[0]
-            said = services.ask(
+            services = self.services
+            verbalizer = self.asks[0]
+            answer = services.ask(
                 verbalizer,
-                examples=told,
+                examples=windows,
                 action_templates=services.environment.action_templates,
                 whole=not self.settings.trim_excerpts,
             )
-            if said is not None and not said.steps:
-                services.reject(verbalizer, said)
-            words = said and said.skill
+            if answer is not None and not answer.steps:
+                services.reject(verbalizer, answer)
+            words = answer and answer.skill
             if words is None or not words.instructions or not words.target.strip():
                 return None
             beyond = spans[0].end - candidate.spans[0].end
@@ -475,9 +487,9 @@ class SkillMemory(Memory):
         if question not in self.held.answers:
             counts["equivalent_calls"] += 1
             numbered = "\n".join(f"{number}. {describe_skill(skill)}" for number, skill in enumerate(library, start=1))
-            said = self.services.ask(self.asks[1], library=numbered, new_skill=describe_skill(new))
-            named = (said and said.equivalent) or ()
-            self.held.answers[question] = any(1 <= number <= len(library) for number in named)
+            answer = self.services.ask(self.asks[1], library=numbered, new_skill=describe_skill(new))
+            numbers = (answer and answer.equivalent) or ()
+            self.held.answers[question] = any(1 <= number <= len(library) for number in numbers)
         return self.held.answers[question]
 
 
@@ -487,5 +499,5 @@ def _normalize_skill_words(skill: Skill) -> tuple[str, ...]:
 
 def _compute_skill_id(examples: Sequence[Window]) -> str:
     """Return 12 hexadecimal digits over the content of the examples in any order."""
-    said = sorted([[state.description for state in window.states], list(window.actions)] for window in examples)
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:12]
+    contents = sorted([[state.description for state in window.states], list(window.actions)] for window in examples)
+    return hashlib.sha256(json.dumps(contents).encode()).hexdigest()[:12]

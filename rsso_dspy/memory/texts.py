@@ -23,8 +23,9 @@ def clean_text(text: object) -> str:
 def clean_document(text: str) -> str:
     """A text of many lines as it is, without control characters and field separators, which cannot be sent."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    sent = "".join(letter for letter in lines if letter in "\n\t" or unicodedata.category(letter) not in ("Cc", "Cs"))
-    return _MARKERS.sub("", sent).strip("\n")
+    letters = (letter for letter in lines if letter in "\n\t" or unicodedata.category(letter) not in ("Cc", "Cs"))
+    printable = "".join(letters)
+    return _MARKERS.sub("", printable).strip("\n")
 
 
 Embed = Callable[[Sequence[str]], NDArray[np.floating]]  # n texts to (n, d) L2-normalized rows

@@ -45,20 +45,24 @@ class Explorer:
     def complete(self, request: Request) -> Response:
         """Answer one request. Never fails on unknown fields: they get an empty value of the type asked for."""
         prompt = parse_request(request)
-        wanted = prompt.wanted or {"text": False}
-        role = next((role for field, role in ROLES.items() if field in wanted), None)
-        given = role(prompt, SeededNoise(self.seed, request.config.temperature or 0.0)) if role else {}
+        outputs = prompt.wanted or {"text": False}
+        role = next((role for field, role in ROLES.items() if field in outputs), None)
+        fields = role(prompt, SeededNoise(self.seed, request.config.temperature or 0.0)) if role else {}
         blank = prompt.instruction.split("\n", 1)[0][:200] or "none"
-        blanks = {name: [] if is_list else prompt.blanks.get(name, blank) for name, is_list in wanted.items()}
-        answer = {name: given.get(name, empty) for name, empty in blanks.items()}
+        blanks = {name: [] if is_list else prompt.blanks.get(name, blank) for name, is_list in outputs.items()}
+        answer = {name: fields.get(name, empty) for name, empty in blanks.items()}
         text = format_response(prompt, answer)
-        sent, written = estimate_tokens(prompt.text), estimate_tokens(text)
+
+        input_tokens = estimate_tokens(prompt.text)
+        output_tokens = estimate_tokens(text)
         return Response(
             id=None,
             model="embedded/explorer",
             message=Message.assistant([TextPart(text)]),
             finish_reason="stop",
-            usage=Usage(input_tokens=sent, output_tokens=written, total_tokens=sent + written),
+            usage=Usage(
+                input_tokens=input_tokens, output_tokens=output_tokens, total_tokens=input_tokens + output_tokens
+            ),
         )
 
     def close(self) -> None:

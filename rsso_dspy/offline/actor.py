@@ -54,10 +54,10 @@ def answer_actor(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]:
     scene = build_scene(prompt.turns)
     _update_notes(scene, goals)
     advice = list(_read_told(prompt))
-    own = [*_answer_question(scene, goals), *_do_task(scene, goals), *_look_around(scene, goals)]
-    name = partial(_name_things, scene=scene, own=own, advice=advice)
+    unadvised = [*_answer_question(scene, goals), *_do_task(scene, goals), *_look_around(scene, goals)]
+    name = partial(_name_things, scene=scene, own=unadvised, advice=advice)
     proposals = [
-        *own,
+        *unadvised,
         *_follow_plan(select_plan_steps(prompt.get_region("plans_from_past_attempts")), scene, name),
         *_follow_skills(parse_skills(prompt.get_region("skills")), scene, name),
         *_follow_advice(advice, scene),
@@ -75,7 +75,9 @@ def answer_actor(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]:
         scene.notes["plan step"] = [str(best.plan)]
     effect = f"'{scene.last_action}' {'did nothing' if scene.last_action in scene.failed else 'worked'}. "
     thought = f"{effect if scene.done else ''}I will {best.action}: {best.why}. {write_notes(scene.notes)}".strip()
-    subgoal = next((each.subgoal for each in proposals if each.subgoal and each.action == best.action), "none")
+    subgoal = next(
+        (proposal.subgoal for proposal in proposals if proposal.subgoal and proposal.action == best.action), "none"
+    )
     return {"thought": thought, "subgoal": subgoal, "action": best.action}
 
 
@@ -93,20 +95,22 @@ def _rate_repetition(proposal: Proposal, action: str, scene: Scene) -> float:
 
 def _update_notes(scene: Scene, goals: Goals) -> None:
     """Bring the notes up to date with what the last action did."""
-    notes, action, last = scene.notes, scene.last_action, parse_command(scene.last_action)
-    seen = scene.turns[-1].seen
+    notes = scene.notes
+    action = scene.last_action
+    last = parse_command(action)
+    observation = scene.turns[-1].seen
     if scene.room and scene.room not in notes["searched"]:
         notes["searched"].append(scene.room)
-    known = dict.fromkeys([*notes["doors"], *find_rooms(seen), *scene.doors])
-    notes["doors"] = [room for room in known if room not in notes["searched"]]
-    where = dict(each.rsplit(" in ", 1) for each in notes["seen"])
+    rooms = dict.fromkeys([*notes["doors"], *find_rooms(observation), *scene.doors])
+    notes["doors"] = [room for room in rooms if room not in notes["searched"]]
+    where = dict(entry.rsplit(" in ", 1) for entry in notes["seen"])
     for name, thing in scene.things.items():
         if thing.held:
             where.pop(name, None)
         elif scene.room and find_words(name) & goals.words:
             where[name] = scene.room
     notes["seen"] = [f"{name} in {room}" for name, room in where.items()]
-    if focused := _FOCUSED.findall(seen):
+    if focused := _FOCUSED.findall(observation):
         # The world answers "the apple tree" even if the action said which one.
         notes["focused"].append(last.thing if last and last.verb == "focus" else normalize_words(focused[-1]))
     kind = "failed" if action in scene.failed else "did" if last and last.verb in _NOTED else ""
@@ -121,12 +125,12 @@ def _read_told(prompt: ParsedPrompt) -> Iterator[Advice]:
     for attempts in filter(None, map(prompt.get_region, ("past_attempts", "experience"))):
         rules += draw_lessons(attempts)
     yield from read_advice("\n".join([*rules, prompt.get_region("past_strategies"), prompt.instruction]))
-    yield from (each for each in read_advice(prompt.get_region("plans_from_past_attempts")) if each.weight < 0)
+    yield from (advice for advice in read_advice(prompt.get_region("plans_from_past_attempts")) if advice.weight < 0)
     task = find_words(prompt.get_region("task"))
     for demo in prompt.demos:
         shared = task & find_words(demo.get("task", ""))
-        if (done := parse_command(demo.get("action", ""))) and len(shared) > len(task) / 2:
-            yield Advice(done, LIKED)
+        if (command := parse_command(demo.get("action", ""))) and len(shared) > len(task) / 2:
+            yield Advice(command, LIKED)
 
 
 def _answer_question(scene: Scene, goals: Goals) -> Iterator[Proposal]:
@@ -139,13 +143,13 @@ def _answer_question(scene: Scene, goals: Goals) -> Iterator[Proposal]:
 def _do_task(scene: Scene, goals: Goals) -> Iterator[Proposal]:
     """Focus on what the task names, in its order; then carry it to where it belongs, or choose an ending by chance."""
     focused = scene.notes["focused"]
-    target = next((each for each in goals.targets if not any(map(each.is_matched_by, focused))), None)
+    target = next((candidate for candidate in goals.targets if not any(map(candidate.is_matched_by, focused))), None)
     for name in scene.things:
         if target and target.is_matched_by(name):
             weight = 0.3 if target.last else 4.0 if goals.compares else 6.0
             yield Proposal(f"focus on {name}", weight, f"the task says to focus on {target.name}")
     alive = [name for name in scene.things if goals.stages_of and goals.stages_of <= find_words(name)]
-    ages = {name: next((each for each in STAGES if each in name.split()), "adult") for name in alive}
+    ages = {name: next((stage for stage in STAGES if stage in name.split()), "adult") for name in alive}
     ahead = sorted(set(alive) - set(focused), key=lambda name: (STAGES.index(ages[name]), name))
     for rank, name in enumerate(ahead):
         yield Proposal(f"focus on {name}", 6.0 - 2 * rank, "it is the earliest stage of life not focused on yet")
@@ -153,7 +157,7 @@ def _do_task(scene: Scene, goals: Goals) -> Iterator[Proposal]:
         yield Proposal("wait", _OPEN, "the next stage of life has to come yet")
     subject = focused[-1] if focused else ""
     if any(verb == "move" for verb, _ in goals.endings) and subject in scene.things:
-        moved = any(each.startswith(f"move {subject} to ") for each in scene.notes["did"])
+        moved = any(action.startswith(f"move {subject} to ") for action in scene.notes["did"])
         if not moved and not scene.things[subject].held:
             weight = _PLAN + 1 if scene.notes["plan step"] else 6.0  # no plan leads away without it
             yield Proposal(f"pick up {subject}", weight, f"the {subject} has to be carried")
@@ -171,19 +175,19 @@ def _look_around(scene: Scene, goals: Goals) -> Iterator[Proposal]:
         if thing.closed and not thing.held:
             yield Proposal(f"open {thing.name}", _OPEN, f"the {thing.name} is closed")
     focused = scene.notes["focused"]
-    pending = [each for each in goals.targets if not each.last and not any(map(each.is_matched_by, focused))]
+    pending = [target for target in goals.targets if not target.last and not any(map(target.is_matched_by, focused))]
     carried = not pending and any(thing.held and name in focused for name, thing in scene.things.items())
-    wanted = {}
-    for name, room in (each.rsplit(" in ", 1) for each in scene.notes["seen"]):
-        if any(each.is_matched_by(name) for each in pending):
-            wanted[room] = name, _SEEN
+    sightings = {}
+    for name, room in (entry.rsplit(" in ", 1) for entry in scene.notes["seen"]):
+        if any(target.is_matched_by(name) for target in pending):
+            sightings[room] = name, _SEEN
         elif not pending and name in [thing for _, thing in goals.endings]:
-            wanted[room] = name, _DELIVER if carried else _SEEN
+            sightings[room] = name, _DELIVER if carried else _SEEN
     rooms = dict.fromkeys([*goals.places, *scene.doors, *scene.notes["doors"], *scene.notes["searched"]])
     rooms.pop(scene.room, None)
     for room in rooms:
-        if room in wanted:
-            yield Proposal(f"teleport to {room}", wanted[room][1], f"I saw {wanted[room][0]} in the {room}")
+        if room in sightings:
+            yield Proposal(f"teleport to {room}", sightings[room][1], f"I saw {sightings[room][0]} in the {room}")
         elif room not in scene.notes["searched"]:
             weight = _UNSEEN if room not in goals.places else _DELIVER if carried else _NAMED
             yield Proposal(f"teleport to {room}", weight, f"I have not been in the {room} yet")
@@ -197,15 +201,15 @@ def _look_around(scene: Scene, goals: Goals) -> Iterator[Proposal]:
 
 def _follow_plan(plan: Sequence[Command], scene: Scene, name: Callable[[Command], str]) -> Iterator[Proposal]:
     """Yield the next step of the plan that can be taken here, if one is left."""
-    taken = int(next(iter(scene.notes["plan step"]), 0))
-    for number, step in enumerate(plan[taken:], start=taken + 1):
+    position = int(next(iter(scene.notes["plan step"]), 0))
+    for number, step in enumerate(plan[position:], start=position + 1):
         if scene.options and step.verb != "choose":
             return
         action = name(step)
-        said = normalize_words(action)
-        done = said in ("", *scene.failed) or (said == scene.last_action and step.verb != "wait")
+        normalized = normalize_words(action)
+        is_done = normalized in ("", *scene.failed) or (normalized == scene.last_action and step.verb != "wait")
         idle = step.thing == scene.room if step.verb in TRAVEL else step.verb == "choose" and not scene.options
-        if not done and not idle:
+        if not is_done and not idle:
             weight = 99.0 if scene.options else _PLAN
             yield Proposal(action, weight, "it is the next step of my plan from an earlier attempt", plan=number)
             return
@@ -216,18 +220,19 @@ def _follow_skills(skills: Sequence[Skill], scene: Scene, name: Callable[[Comman
     for rank, skill in enumerate(skills):
         step = _find_next_step(skill, scene)
         action = name(step) if step and step.verb != "choose" else ""
-        if (done := parse_command(action)) and is_concrete(done):
+        if (command := parse_command(action)) and is_concrete(command):
             why = f"it leads to a subgoal that was reached before ({skill.target.rstrip('.')})"
             yield Proposal(action, _SKILL - 0.3 * rank, why, skill.target)
 
 
 def _find_next_step(skill: Skill, scene: Scene) -> Command | None:
     """The step that comes next when the last actions were the first steps of the skill; None when it is finished."""
-    acted = [done for action in scene.done if (done := parse_command(action))]
+    commands = [parse_command(action) for action in scene.done]
+    acted = [command for command in commands if command]
     for length in range(min(len(skill.steps), len(acted)), 0, -1):
-        if all(is_advice_for(step, done) for step, done in zip(skill.steps, acted[-length:], strict=False)):
+        if all(is_advice_for(step, command) for step, command in zip(skill.steps, acted[-length:], strict=False)):
             return skill.steps[length] if length < len(skill.steps) else None
-    if not skill.steps or any(is_advice_for(skill.steps[-1], done) for done in acted):
+    if not skill.steps or any(is_advice_for(skill.steps[-1], command) for command in acted):
         return None
     return next((step for step in skill.steps if step.verb not in TRAVEL or step.thing != scene.room), None)
 
@@ -237,8 +242,13 @@ def _name_things(step: Command, scene: Scene, own: Sequence[Proposal], advice: S
     "plane b"), or what the player would do with that verb by itself; empty where nothing fits yet."""
     if step.verb in (*TRAVEL, "wait", "choose") or step.thing in scene.things:
         return step.text
-    words, ranked = find_words(step.thing), sorted(own, key=lambda each: -each.weight)
-    alike = [each.action for each in ranked if (done := parse_command(each.action)) and done.verb == step.verb]
+
+    words = find_words(step.thing)
+    alike = []
+    for proposal in sorted(own, key=lambda proposal: -proposal.weight):
+        command = parse_command(proposal.action)
+        if command and command.verb == step.verb:
+            alike.append(proposal.action)
     alike += [replace(step, thing=name).text for name in scene.things if words and words <= find_words(name)]
 
     def rate_action(action: str) -> tuple[float, bool]:
@@ -250,9 +260,9 @@ def _name_things(step: Command, scene: Scene, own: Sequence[Proposal], advice: S
 def _follow_advice(advice: Sequence[Advice], scene: Scene) -> Iterator[Proposal]:
     """Yield actions that single pieces of advice call for and that are worth trying now: their things are here, or they
     lead to a room not searched yet."""
-    for wanted, weight in advice:
-        possible = wanted.thing in scene.things and (not wanted.place or wanted.place in scene.things)
-        if wanted.verb in TRAVEL:  # "a room not seen yet" names none
-            possible = len(find_words(wanted.thing)) in (1, 2) and wanted.thing not in scene.notes["searched"]
-        if weight > 0 and possible and is_concrete(wanted):
-            yield Proposal(wanted.text, _ADVISED, "I was advised to")
+    for command, weight in advice:
+        possible = command.thing in scene.things and (not command.place or command.place in scene.things)
+        if command.verb in TRAVEL:  # "a room not seen yet" names none
+            possible = len(find_words(command.thing)) in (1, 2) and command.thing not in scene.notes["searched"]
+        if weight > 0 and possible and is_concrete(command):
+            yield Proposal(command.text, _ADVISED, "I was advised to")

@@ -53,11 +53,11 @@ _VERBS = (  # name; pattern of the whole, in the form of `normalize_words`; firs
 @lru_cache(maxsize=8192)
 def parse_command(text: str) -> Command | None:
     """Parse a clause that consists of a command; None otherwise."""
-    said = normalize_words(re.sub(r"\((?:that|in|from|on)\b[^)]*\)", "", text))
-    if said.isdigit():
-        return Command("choose", said)  # a bare number, which answers an open question
+    clause = normalize_words(re.sub(r"\((?:that|in|from|on)\b[^)]*\)", "", text))
+    if clause.isdigit():
+        return Command("choose", clause)  # a bare number, which answers an open question
     for verb, pattern, head, join in _VERBS:
-        if match := re.fullmatch(pattern, said):
+        if match := re.fullmatch(pattern, clause):
             parts = match.groupdict()
             thing, place = ((parts.get(name) or "").strip() for name in ("thing", "place"))
             return Command(verb, thing, place, head, join)
@@ -66,8 +66,8 @@ def parse_command(text: str) -> Command | None:
 
 def normalize_words(text: str) -> str:
     """Normalize a name for comparison: lower case, without articles, punctuation and double spaces."""
-    found = re.findall(r"[a-z0-9'%.-]+", text.lower())
-    return " ".join(word.strip(".'-") for word in found if word not in _ARTICLES and word.strip(".'-"))
+    words = re.findall(r"[a-z0-9'%.-]+", text.lower())
+    return " ".join(word.strip(".'-") for word in words if word not in _ARTICLES and word.strip(".'-"))
 
 
 TRAVEL = ("teleport", "go")  # verbs that lead to another room; either may stand for the other
@@ -115,15 +115,15 @@ class Skill(NamedTuple):
 def read_advice(text: str) -> tuple[Advice, ...]:
     """What a text says to do and not to do, in order."""
     plain = _NUMBERED.sub("", _MISTAKE.sub(r"avoid \1", re.sub(r"\*\*|`", "", text)))
-    kept = "\n".join(each for each in _SENTENCES.split(plain) if not _CONDITIONAL.search(each))
-    found = []
-    for clause in _CLAUSES.split(kept.lower()):
-        said = _LEAD.sub("", _LABEL.sub("", clause.strip())).strip()
-        negative = _NEGATIVE.match(said)
-        if done := parse_command(said[negative.end() if negative else 0 :].strip(" \"'“”,")):
+    unconditional = "\n".join(sentence for sentence in _SENTENCES.split(plain) if not _CONDITIONAL.search(sentence))
+    advice = []
+    for clause in _CLAUSES.split(unconditional.lower()):
+        order = _LEAD.sub("", _LABEL.sub("", clause.strip())).strip()
+        negative = _NEGATIVE.match(order)
+        if command := parse_command(order[negative.end() if negative else 0 :].strip(" \"'“”,")):
             firm = negative is None or negative[1] not in ("avoid", "no more", "without")
-            found.append(Advice(done, LIKED if negative is None else FORBIDDEN if firm else AVOIDED))
-    return tuple(found)
+            advice.append(Advice(command, LIKED if negative is None else FORBIDDEN if firm else AVOIDED))
+    return tuple(advice)
 
 
 def split_past_attempts(text: str) -> list[str]:
@@ -135,25 +135,25 @@ def select_plan_steps(text: str) -> tuple[Command, ...]:
     """The steps of the newest plan of those that earned most, without what newer ones forbid."""
     plans = split_past_attempts(text)
     points = [max(map(int, _EARNED.findall(plan)), default=0) for plan in plans]
-    best = max((index for index, each in enumerate(points) if each == max(points)), default=0)
-    newer = [each.command for plan in plans[best + 1 :] for each in read_advice(plan) if each.weight == FORBIDDEN]
-    steps = [each.command for plan in plans[best : best + 1] for each in read_advice(plan) if each.weight > 0]
-    return tuple(step for step in steps if not any(is_advice_for(each, step) for each in newer))
+    best = max((index for index, earned in enumerate(points) if earned == max(points)), default=0)
+    newer = [piece.command for plan in plans[best + 1 :] for piece in read_advice(plan) if piece.weight == FORBIDDEN]
+    steps = [piece.command for plan in plans[best : best + 1] for piece in read_advice(plan) if piece.weight > 0]
+    return tuple(step for step in steps if not any(is_advice_for(command, step) for command in newer))
 
 
 def parse_skills(text: str) -> tuple[Skill, ...]:
     """The offered skills in order."""
     parts = _SUBGOAL.split(text)
     return tuple(
-        Skill(target.strip(), tuple(each.command for each in read_advice(body) if each.weight > 0))
+        Skill(target.strip(), tuple(piece.command for piece in read_advice(body) if piece.weight > 0))
         for target, body in zip(parts[1::2], parts[2::2], strict=True)
     )
 
 
 def score_by_advice(action: str, advice: Iterable[Advice]) -> float:
     """How much a body of advice speaks for (or against) an action."""
-    done = parse_command(action)
-    weights = [0.0, *(each.weight for each in advice if done and is_advice_for(each.command, done))]
+    command = parse_command(action)
+    weights = [0.0, *(piece.weight for piece in advice if command and is_advice_for(piece.command, command))]
     return max(weights) + min(weights)
 
 
@@ -169,8 +169,8 @@ def is_concrete(done: Command) -> bool:
 
 
 def _is_meant(advised: str, done: str) -> bool:
-    wanted = find_words(advised)
-    return wanted <= find_words(done) or not is_concrete(Command("", advised))
+    words = find_words(advised)
+    return words <= find_words(done) or not is_concrete(Command("", advised))
 
 
 @lru_cache(maxsize=8192)

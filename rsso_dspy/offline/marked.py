@@ -53,20 +53,20 @@ def find_form(system: str) -> MarkedForm | None:
     if fields is None or _OBJECTIVE not in system or not (is_json or f"[[ ## {_ENDING} ## ]]" in system):
         return None
     choices = {}
-    for name, listed in _NOTE.findall(system):
-        choices[name] = listed.split("; ")
+    for name, options in _NOTE.findall(system):
+        choices[name] = options.split("; ")
 
-    wanted = {}
+    outputs = {}
     blanks = {}
     for name, kind in _FIELD.findall(fields[2]):
-        wanted[name] = kind.startswith("list")
+        outputs[name] = kind.startswith("list")
         blank = _choose_blank(kind, choices.get(name, []))
         if blank is not None:
             blanks[name] = blank
 
     _, _, objective = system.partition(_OBJECTIVE)
     lines = [line.strip() for line in objective.strip().splitlines()]
-    return MarkedForm("\n".join(lines), wanted, blanks, is_json)
+    return MarkedForm("\n".join(lines), outputs, blanks, is_json)
 
 
 def _choose_blank(kind: str, choices: list[str]) -> Any:
@@ -82,18 +82,18 @@ def _choose_blank(kind: str, choices: list[str]) -> Any:
 def split_marked(text: str) -> dict[str, str]:
     """Return the fields of one message: mark to what stands below it, as this package's adapters show it. An answer may
     be an object; what is empty is left out."""
-    said = _load(text)
-    if not isinstance(said, dict):
+    content = _load(text)
+    if not isinstance(content, dict):
         _, *pieces = _MARK.split(_REQUEST.sub("", text))
-        said = {}
+        content = {}
         for name, below in zip(pieces[::2], pieces[1::2], strict=True):
-            said[name] = _load(below)
+            content[name] = _load(below)
 
     fields = {}
-    for name, value in said.items():
-        shown = show(value).strip()
-        if shown and name != _ENDING:
-            fields[name] = shown
+    for name, value in content.items():
+        displayed = show(value).strip()
+        if displayed and name != _ENDING:
+            fields[name] = displayed
     return fields
 
 

@@ -22,20 +22,23 @@ def answer_offered(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]
     question = _QUESTION.search(prompt.get_region("action_templates").partition("Templates:")[2])
     if question is None and not prompt.get_region("possible_actions"):
         return None
-    asked = question[0].strip() if question else ""
-    offered = [each for each in _list_offered(prompt) if each != asked]
-    action = _choose(offered, prompt, dice) if offered else asked
+    query = question[0].strip() if question else ""
+    offered = [action for action in _list_offered(prompt) if action != query]
+    action = _choose(offered, prompt, dice) if offered else query
     why = f"I will {action}: of what can be done it fits the task best, or was tried least."
     return {"thought": why, "subgoal": "none", "action": action}
 
 
 def _list_offered(prompt: ParsedPrompt) -> Sequence[str]:
     """What can be done, as the prompt lists it or as the last observation answers."""
-    if listed := prompt.get_region("possible_actions"):
-        return parse_region_list(listed)
+    if possible := prompt.get_region("possible_actions"):
+        return parse_region_list(possible)
     last = prompt.turns[-1].seen
     answered = None if _IN_VAIN.search(last) else _ANSWERED.search(last)
-    return [text for part in answered[1].split(", ") if (text := part.strip(" ."))] if answered else []
+    if answered is None:
+        return []
+    texts = [part.strip(" .") for part in answered[1].split(", ")]
+    return [text for text in texts if text]
 
 
 def _choose(offered: Sequence[str], prompt: ParsedPrompt, dice: SeededNoise) -> str:
@@ -43,18 +46,22 @@ def _choose(offered: Sequence[str], prompt: ParsedPrompt, dice: SeededNoise) -> 
     for turn in prompt.turns:
         views.append(views[-1] if views and (_IN_VAIN.search(turn.seen) or _ANSWERED.search(turn.seen)) else turn.seen)
     steps = list(zip(pairwise(prompt.turns), views, strict=False))
-    done = [(normalize_words(turn.action), view) for (turn, _), view in steps]
-    vain = {(normalize_words(turn.action), view) for (turn, after), view in steps if _IN_VAIN.search(after.seen)}
+    attempts = [(normalize_words(turn.action), view) for (turn, _), view in steps]
+    vain = {
+        (normalize_words(turn.action), view) for (turn, following), view in steps if _IN_VAIN.search(following.seen)
+    }
     task = find_words(prompt.get_region("task"))
-    told = _SENTENCES.split("\n".join(map(prompt.get_region, _ADVICE)))
-    advised = normalize_words(" . ".join(each for each in told if not _AGAINST.search(each)))
-    warned = normalize_words(" . ".join(filter(_AGAINST.search, told)))
+    sentences = _SENTENCES.split("\n".join(map(prompt.get_region, _ADVICE)))
+    advised = normalize_words(" . ".join(sentence for sentence in sentences if not _AGAINST.search(sentence)))
+    warned = normalize_words(" . ".join(filter(_AGAINST.search, sentences)))
 
     def score_action(action: str) -> float:
-        name, words, here = normalize_words(action), find_words(action), views[-1]
+        name = normalize_words(action)
+        words = find_words(action)
+        current_view = views[-1]
         value = _IN_TASK * len(words & task) / max(1, len(words)) + _TOLD * ((name in advised) - (name in warned))
-        value -= _IN_VAIN_HERE * ((name, here) in vain) + _DONE_HERE * done.count((name, here))
-        value -= _DONE * sum(each == name for each, _ in done)
-        return value + _NOISE * dice.temperature * dice.draw_noise(name, here)
+        value -= _IN_VAIN_HERE * ((name, current_view) in vain) + _DONE_HERE * attempts.count((name, current_view))
+        value -= _DONE * sum(attempted == name for attempted, _ in attempts)
+        return value + _NOISE * dice.temperature * dice.draw_noise(name, current_view)
 
     return max(offered, key=score_action)

@@ -26,8 +26,8 @@ def _label(name: str) -> str:
 
 
 _DEFINED = [*vars(actor).values(), *vars(constitution).values(), *vars(memory_writers).values()]
-_SIGNATURES = [each for each in _DEFINED if isinstance(each, type(dspy.Signature))]
-_NAMES = {*REGIONS, *PROPOSING, "loops", *(name for each in _SIGNATURES for name in each.fields)}
+_SIGNATURES = [value for value in _DEFINED if isinstance(value, type(dspy.Signature))]
+_NAMES = {*REGIONS, *PROPOSING, "loops", *(name for signature in _SIGNATURES for name in signature.fields)}
 _ANY = "|".join(sorted(map(_label, _NAMES), key=len, reverse=True))
 _LABELS = re.compile(rf"^({_ANY})(?: \([^()\n]*\))?:(?:[ \n]|\Z)", re.M)
 """The labels of all fields of the package's signatures, and of DSPy's proposers."""
@@ -81,36 +81,39 @@ def parse_request(request: Request) -> ParsedPrompt:
         system = "".join(getattr(part, "text", "") or "" for part in system or ())
     if (form := find_form(system)) is not None:
         return _parse_marked(request, system, form)
-    instruction, wanted, is_json, placed, demos = _parse_system(system)
+    instruction, outputs, is_json, placed, demos = _parse_system(system)
     texts = []
     for message in request.messages:
         text = message.text or ""
-        is_bare_action = message.role == "assistant" and list(wanted) == ["action"] and not split_fields(text)
+        is_bare_action = message.role == "assistant" and list(outputs) == ["action"] and not split_fields(text)
         texts.append(f"Action: {text}" if is_bare_action else text)
-    first, *_, last = [text for text, each in zip(texts, request.messages, strict=True) if each.role == "user"] * 2
+
+    user_texts = [text for text, message in zip(texts, request.messages, strict=True) if message.role == "user"]
+    first, *_, last = user_texts * 2
     regions = {**placed, **split_fields(first), **{name: text for name, text in split_fields(last).items() if text}}
     steps = map(split_fields, re.split(r"^(?=Observation:)", "\n\n".join(texts), flags=re.M)[1:])
     turns = tuple(map(_make_turn, steps))
-    whole = "\n\n".join([system, *texts])
-    return ParsedPrompt(instruction, wanted, is_json, regions, turns or (Turn(""),), demos, whole)
+    full_text = "\n\n".join([system, *texts])
+    return ParsedPrompt(instruction, outputs, is_json, regions, turns or (Turn(""),), demos, full_text)
 
 
 def _parse_marked(request: Request, system: str, form: MarkedForm) -> ParsedPrompt:
     """Read a request whose fields stand below marks: pairs of messages with a task are demonstrations, those without
     one are turns, and all inputs but the turns' stand in the last message."""
     texts = [message.text or "" for message in request.messages]
-    *before, last = map(split_marked, texts)
-    demos, turns = [], []
-    for asked, answered in zip(before[::2], before[1::2], strict=False):
-        pair = {**asked, **answered}
-        if "task" in asked:
+    *previous, last = map(split_marked, texts)
+    demos = []
+    turns = []
+    for inputs, outputs in zip(previous[::2], previous[1::2], strict=False):
+        pair = {**inputs, **outputs}
+        if "task" in inputs:
             demos.append(pair)
         else:
             turns.append(_make_turn(pair))
     turns.append(_make_turn(last))
-    whole = "\n\n".join([system, *texts])
+    full_text = "\n\n".join([system, *texts])
     return ParsedPrompt(
-        form.instruction, form.wanted, form.is_json, last, tuple(turns), tuple(demos), whole, True, form.blanks
+        form.instruction, form.wanted, form.is_json, last, tuple(turns), tuple(demos), full_text, True, form.blanks
     )
 
 
@@ -152,12 +155,12 @@ def split_fields(message: str) -> Mapping[str, str]:
 @lru_cache(maxsize=64)
 def _parse_system(system: str) -> tuple[str, Mapping[str, bool], bool, Mapping[str, str], tuple[Any, ...]]:
     """Instruction, output fields, whether they are asked for as JSON, regions behind them, and demonstrations."""
-    told, *shown = _EXAMPLES.split(system, maxsplit=1)
-    if (form := _FORM.search(told)) is None:
+    head, *examples = _EXAMPLES.split(system, maxsplit=1)
+    if (form := _FORM.search(head)) is None:
         return system, {}, False, {}, ()
-    demos = tuple(split_fields(each) for each in _EXAMPLE.split("".join(shown)) if each.strip())
-    instruction, *_ = _LABELS.split(told[: form.start()], maxsplit=1)
-    placed = split_fields(told[: form.start()])  # regions that a layout puts below the instruction
+    demos = tuple(split_fields(example) for example in _EXAMPLE.split("".join(examples)) if example.strip())
+    instruction, *_ = _LABELS.split(head[: form.start()], maxsplit=1)
+    placed = split_fields(head[: form.start()])  # regions that a layout puts below the instruction
     return instruction.strip(), _list_wanted(form), bool(form["json"]), placed, demos
 
 

@@ -26,27 +26,33 @@ _MOST_NEW = 3
 def propose_instruction(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
     """The signatures of DSPy's `InstructionProposer`, of whose samples only the feedback is a source, and of MIPROv2's
     proposer, which tells no feedback."""
-    told = extract_feedback_lines("\n".join(_FEEDBACK.findall(prompt.get_region("examples_with_feedback"))))
+    feedback_lines = extract_feedback_lines("\n".join(_FEEDBACK.findall(prompt.get_region("examples_with_feedback"))))
     current = prompt.get_region("current_instruction") or prompt.get_region("basic_instruction")
-    return dict.fromkeys(("new_instruction", "proposed_instruction"), _add_lines(current, told, dice, prompt.text))
+    instruction = _add_lines(current, feedback_lines, dice, prompt.text)
+    return dict.fromkeys(("new_instruction", "proposed_instruction"), instruction)
 
 
 def extract_feedback_lines(text: str) -> list[str]:
     """Imperative sentences about the game, in order and without duplicates. Beside facts, only the advice counts."""
     scope = "\n".join(_ADVICE.findall(text)) if _FACTS.search(text) else text
-    lines = [each.strip(" \t-*•\"'`").removeprefix("Perhaps: ") for each in re.split(r"(?<=[.!])\s+|[\n;]", scope)]
-    said = [each for each in lines if 8 <= len(each) <= 200]
-    found = [each for each in said if _ADVISING.match(each) or read_advice(f"{each}\n{each.rpartition(', ')[2]}")]
-    return list({normalize_words(each): f"{each.rstrip('.')}." for each in found}.values())
+    lines = [
+        sentence.strip(" \t-*•\"'`").removeprefix("Perhaps: ") for sentence in re.split(r"(?<=[.!])\s+|[\n;]", scope)
+    ]
+    bounded = [line for line in lines if 8 <= len(line) <= 200]
+    imperatives = [
+        line for line in bounded if _ADVISING.match(line) or read_advice(f"{line}\n{line.rpartition(', ')[2]}")
+    ]
+    return list({normalize_words(line): f"{line.rstrip('.')}." for line in imperatives}.values())
 
 
 def _add_lines(current: str, told: Sequence[str], dice: SeededNoise, context: str) -> str:
     """The current instruction with a seeded sample of the lines that it does not hold yet."""
     base, _, added = current.strip().partition(HEADING)
-    known = normalize_words(current)
-    new, thumb = ([each for each in lines if normalize_words(each) not in known] for lines in (told, RULES_OF_THUMB))
+    present = normalize_words(current)
+    new = [line for line in told if normalize_words(line) not in present]
+    thumb = [line for line in RULES_OF_THUMB if normalize_words(line) not in present]
     fresh = new or thumb
     size = 1 + int((dice.draw_noise("size", context) + 1) / 2 * _MOST_NEW)
-    taken = sorted(fresh, key=lambda line: -dice.draw_noise(line, context))[:size]
-    lines = [*filter(None, added.strip().splitlines()), *(f"- {line}" for line in fresh if line in taken)]
+    drawn = sorted(fresh, key=lambda line: -dice.draw_noise(line, context))[:size]
+    lines = [*filter(None, added.strip().splitlines()), *(f"- {line}" for line in fresh if line in drawn)]
     return "\n".join([f"{base.strip()}\n\n{HEADING}".strip(), *lines])

@@ -46,10 +46,11 @@ def parse_transcript(transcript: str, outcome: str) -> list[Act]:
     changes |= {int(step): int(change) for step, change in _LOSS.findall(outcome)}
     pieces = _STEP.split(transcript)
     acts: list[Act] = []
-    for number, said, shown in zip(*(pieces[start::3] for start in (1, 2, 3)), strict=True):
-        text, seen = normalize_words(said), _SIGHT.split(shown, maxsplit=1)[0].strip()
+    for number, action, below in zip(*(pieces[start::3] for start in (1, 2, 3)), strict=True):
+        text = normalize_words(action)
+        observation = _SIGHT.split(below, maxsplit=1)[0].strip()
         meant = find_options(re.sub(r" \(in .*", "", acts[-1].seen)).get(text, text) if acts else text
-        acts.append(Act(int(number), text, seen, changes.get(int(number), 0), meant))
+        acts.append(Act(int(number), text, observation, changes.get(int(number), 0), meant))
     return acts
 
 
@@ -60,42 +61,43 @@ def select_actions_to_repeat(acts: Sequence[Act]) -> list[Act]:
     travel and opening, when something kept happened in that room afterwards.
     """
     last = max((index for index, act in enumerate(acts) if act.gain > 0), default=-1)
-    kept: list[Act] = []
+    useful: list[Act] = []
     needed: set[str] = set()
     useful_here = False
     for act in reversed(acts[: last + 1]):
-        done = act.command
+        command = act.command
         if "ambiguous request" in act.seen.lower():
-            if kept and kept[-1].number == act.number + 1 and kept[-1].text.isdigit():
-                kept.append(act)
-        elif done and not is_failure(act.seen):
-            about = find_words(f"{done.thing} {done.place}")
-            if act.gain > 0 or (useful_here if done.verb in (*TRAVEL, "open") else about & needed):
-                kept.append(act)
-                needed |= set() if done.verb in TRAVEL else about
+            if useful and useful[-1].number == act.number + 1 and useful[-1].text.isdigit():
+                useful.append(act)
+        elif command and not is_failure(act.seen):
+            about = find_words(f"{command.thing} {command.place}")
+            if act.gain > 0 or (useful_here if command.verb in (*TRAVEL, "open") else about & needed):
+                useful.append(act)
+                needed |= set() if command.verb in TRAVEL else about
                 useful_here = True
-            if done.verb in TRAVEL:
+            if command.verb in TRAVEL:
                 useful_here = False
-    return kept[::-1]
+    return useful[::-1]
 
 
 def write_reflection(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any]:
     """``mistakes`` and ``plan``, and the fields of improvements, of which an adapter asks for those it wants."""
     transcript = prompt.get_region("transcript")
     acts = parse_transcript(transcript, prompt.get_region("outcome"))
-    kept = select_actions_to_repeat(acts)
+    useful = select_actions_to_repeat(acts)
     costly = [act for act in acts if act.gain < 0]
     failed = [act for act in acts if is_failure(act.seen)]
     wrong = _describe_mistakes(acts, failed, costly)
     useless = dict.fromkeys(act.text for act in failed if act.text.split(" ")[0] not in TRAVEL)  # fails here alone
     tried = [*(act.meant for act in costly), *list(useless)[:_FAILURES]]
-    circled = ", ".join(one or other for one, other in _CIRCLED.findall(prompt.get_region("loops"))).split(", ")
+    circled = ", ".join(kinds or action for kinds, action in _CIRCLED.findall(prompt.get_region("loops"))).split(", ")
     shunned = dict.fromkeys([*tried, *(action for action in circled if not action.startswith("wait"))])
-    steps = "; ".join(act.text for act in kept)
+    steps = "; ".join(act.text for act in useful)
     earned = sum(act.gain for act in acts if act.gain > 0)
-    right = [done.thing for act in acts if act.gain >= 0 and "You focus on" in act.seen and (done := act.command)]
+    focuses = [act.command for act in acts if act.gain >= 0 and "You focus on" in act.seen]
+    right = [command.thing for command in focuses if command]
     targets = parse_goals(prompt.get_region("task")).targets
-    target = next((each for each in targets if not any(map(each.is_matched_by, right))), None)
+    target = next((candidate for candidate in targets if not any(map(candidate.is_matched_by, right))), None)
     start = _STEP.split(transcript, maxsplit=1)[0]
     stays = costly or (target and target.last)
     rooms = [] if stays else _find_new_rooms(start, acts, prompt.get_region("earlier_plans"))
@@ -103,8 +105,8 @@ def write_reflection(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, A
     orders += [f"Then focus on {target.name}."] if target else []
     plan = [
         *([f"Repeat what earned {earned} points: {steps}."] if steps else []),
-        *(f"Do not {text}." for text in shunned if text and text not in {act.meant for act in kept}),
-        *(f"Avoid {search}." for search in _list_useless_searches(acts, kept)),
+        *(f"Do not {text}." for text in shunned if text and text not in {act.meant for act in useful}),
+        *(f"Avoid {search}." for search in _list_useless_searches(acts, useful)),
         *orders,
     ]
     verbs = Counter(act.text.split()[0] for act in failed if act.text).most_common(1)
@@ -126,11 +128,11 @@ def write_reflection(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, A
 def distill_plans(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any]:
     """Never what plans forbid; always what the newest orders; what earned points as the strategy."""
     plans = split_past_attempts(prompt.get_region("plans"))
-    sentences = [each for plan in plans for each in _SENTENCES.split(plan.replace("\n", " ")) if each]
-    repeat = [each for each in sentences if each.startswith("Repeat ")]
+    sentences = [sentence for plan in plans for sentence in _SENTENCES.split(plan.replace("\n", " ")) if sentence]
+    repeat = [sentence for sentence in sentences if sentence.startswith("Repeat ")]
 
     def merge(known: str, *openings: str) -> list[str]:
-        new = [each for each in sentences if each.startswith(openings)]
+        new = [sentence for sentence in sentences if sentence.startswith(openings)]
         return list(dict.fromkeys([*parse_region_list(prompt.get_region(known)), *new]))[-_LINES:]
 
     return {
@@ -157,14 +159,15 @@ def _list_useless_searches(acts: Sequence[Act], kept: Sequence[Act]) -> list[str
     useful = {act.meant for act in kept}
     looked = [act.command for act in acts if act.meant not in useful and not is_failure(act.seen)]
     words = {"open": "opening", **dict.fromkeys(TRAVEL, "teleporting to")}
-    named = [f"{words[done.verb]} {done.thing}" for done in looked if done and done.verb in words]
-    return list(dict.fromkeys(named))[:_LOOKS]
+    searches = [f"{words[command.verb]} {command.thing}" for command in looked if command and command.verb in words]
+    return list(dict.fromkeys(searches))[:_LOOKS]
 
 
 def _find_new_rooms(start: str, acts: Sequence[Act], earlier: str) -> list[str]:
     """Rooms that were seen at the start or told of, but never entered, here or in an earlier plan. To search every door
     that was in sight costs more steps than it finds."""
-    entered = {each.thing for act in acts if (each := act.command) and each.verb in TRAVEL and not is_failure(act.seen)}
+    commands = [act.command for act in acts if not is_failure(act.seen)]
+    entered = {command.thing for command in commands if command and command.verb in TRAVEL}
     entered |= {step.thing for plan in split_past_attempts(earlier) for step in select_plan_steps(plan)}
     rooms = find_rooms("\n".join([start, *(act.seen for act in acts)]))
     return [room for room in dict.fromkeys(rooms) if room not in {*entered, *rooms[:1]}][:_ROOMS]

@@ -77,8 +77,9 @@ class Goals(NamedTuple):  # of a task; no places of particular things and no sol
 def parse_goals(task: str) -> Goals:
     """The goals of a task, read sentence by sentence."""
     text = " ".join(task.lower().split())
-    kind, changed, life = (match[1] if (match := each.search(text)) else "" for each in (_FOUND, _CHANGED, _LIFE))
-    targets, endings = [], []
+    kind, changed, life = (match[1] if (match := pattern.search(text)) else "" for pattern in (_FOUND, _CHANGED, _LIFE))
+    targets = []
+    endings = []
     for sentence in _SENTENCES.split(text):
         for name in map(normalize_words, _FOCUS.findall(sentence)):
             if sentence.lstrip().startswith("if "):
@@ -151,9 +152,10 @@ def build_scene(turns: Sequence[Turn]) -> Scene:
     for index, turn in enumerate(turns):
         lines = turn.seen.splitlines()
         answer = "\n".join(line for line in lines if not line.startswith(("\t", " ", "- ")))
-        rooms = [normalize_words(one or other) for one, other in _ROOM.findall(turn.seen)]
+        rooms = [normalize_words(called or reached) for called, reached in _ROOM.findall(turn.seen)]
         if rooms and rooms[-1] != scene.room:
-            scene.room, scene.doors = rooms[-1], []
+            scene.room = rooms[-1]
+            scene.doors = []
             scene.things = {name: thing for name, thing in scene.things.items() if thing.held}
         for what, where in _TAKEN.findall(answer):
             scene.things[normalize_words(what)] = Thing(normalize_words(what), where == "inventory")
@@ -184,7 +186,7 @@ def find_options(question: str) -> dict[str, str]:
 
 def find_rooms(text: str) -> list[str]:
     """Rooms that a text shows: where the player is and the doors."""
-    entered = [one or other for one, other in _ROOM.findall(text)]
+    entered = [called or reached for called, reached in _ROOM.findall(text)]
     return list(map(normalize_words, [*entered, *_DOOR.findall(text)]))
 
 
@@ -193,14 +195,14 @@ def _add_things(scene: Scene, line: str) -> None:
         return
     for name in find_names(line.replace(_HELD, "")):
         if not find_words(name) & _SCENERY:
-            held = _HELD in line or (name in scene.things and scene.things[name].held)
-            scene.things[name] = Thing(name, held, f"{name} door is closed" in line)
+            is_held = _HELD in line or (name in scene.things and scene.things[name].held)
+            scene.things[name] = Thing(name, is_held, f"{name} door is closed" in line)
 
 
 @lru_cache(maxsize=4096)
 def find_names(line: str) -> tuple[str, ...]:
     """Everything named in one line, by the name that an action takes."""
     parts = [part.strip(" .") for part in _PARTS.split(line)]
-    named = [re.sub(r"^(?:unknown )?substance called | titled .*", "", normalize_words(part))
+    names = [re.sub(r"^(?:unknown )?substance called | titled .*", "", normalize_words(part))
              for part in parts if not _NO_THING.search(part)]  # fmt: skip
-    return tuple(dict.fromkeys(name for name in named if 0 < len(name) <= 60))
+    return tuple(dict.fromkeys(name for name in names if 0 < len(name) <= 60))

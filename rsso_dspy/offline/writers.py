@@ -40,27 +40,29 @@ class Excerpt(NamedTuple):
 
 def parse_excerpts(text: str) -> list[Excerpt]:
     """The excerpts of an ``examples`` region."""
-    found = []
+    excerpts = []
     answers: dict[str, str] = {}
     for part in filter(_ACTION.search, _EXCERPT.split(text)):
         actions = _ACTION.findall(part)
-        answers |= {number: seen.strip() for number, seen in _OBSERVATION.findall(part)}
-        seen = tuple(answers[number] for number, _ in actions if number in answers)
-        found.append(Excerpt(tuple(normalize_words(action) for _, action in actions), seen))
-    return found
+        answers |= {number: observation.strip() for number, observation in _OBSERVATION.findall(part)}
+        observations = tuple(answers[number] for number, _ in actions if number in answers)
+        excerpts.append(Excerpt(tuple(normalize_words(action) for _, action in actions), observations))
+    return excerpts
 
 
 def describe_skill(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any]:
     """All fields of a new skill: its name is that of the last step that is not travel, its target what the excerpts end
     with, if that is the same everywhere."""
-    found = parse_excerpts(prompt.get_region("examples"))
-    steps = _find_common_steps(found) or [Command("wait")]
+    excerpts = parse_excerpts(prompt.get_region("examples"))
+    steps = _find_common_steps(excerpts) or [Command("wait")]
     telling = next((step for step in reversed(steps) if step.verb not in (*TRAVEL, "wait", "choose")), steps[-1])
     name = " ".join(f"{telling.verb} {telling.place or telling.thing}".split()[:5])
-    ends = dict.fromkeys(normalize_words(each.observations[-1].split("\n")[0]) for each in found if each.observations)
+    ends = dict.fromkeys(
+        normalize_words(excerpt.observations[-1].split("\n")[0]) for excerpt in excerpts if excerpt.observations
+    )
     end = next(iter(ends), "") if len(ends) == 1 else ""
-    begun, *more = parse_region_list(prompt.get_region("steps")) or [""]
-    how = f", after: {begun}" if more else ""
+    first_step, *later_steps = parse_region_list(prompt.get_region("steps")) or [""]
+    how = f", after: {first_step}" if later_steps else ""
     return {
         "summary": f"The player does: {', '.join(step.text for step in steps)}. It ends with: {' or '.join(ends)}.",
         "skill_name": name if " " in name else f"{name} a while",
@@ -80,15 +82,16 @@ def _find_common_steps(found: Sequence[Excerpt]) -> list[Command]:
     """The actions of the first excerpt, with a placeholder wherever another excerpt differs; an action is left out
     where another excerpt does something else. Without any common step, the first excerpt's own actions."""
     rows = [
-        [parse_command(action) or Command(*action.partition(" ")[::2]) for action in each.actions] for each in found
+        [parse_command(action) or Command(*action.partition(" ")[::2]) for action in excerpt.actions]
+        for excerpt in found
     ]
     steps: list[Command] = []
     for position, first in enumerate(rows[0] if rows else []):
         alike = [first, *(row[position] for row in rows[1:] if position < len(row))]
-        if all(other.verb == first.verb for other in alike):
+        if all(command.verb == first.verb for command in alike):
             slot = "LOCATION" if first.verb in TRAVEL else "OBJ"
-            thing = _merge_names([each.thing for each in alike], slot)
-            step = replace(first, thing=thing, place=_merge_names([each.place for each in alike], "CONTAINER"))
+            thing = _merge_names([command.thing for command in alike], slot)
+            step = replace(first, thing=thing, place=_merge_names([command.place for command in alike], "CONTAINER"))
             if not steps or steps[-1] != step or step.verb == "wait":
                 steps.append(step)
     return steps or (rows[0] if rows else [])
@@ -106,38 +109,43 @@ def write_or_merge_rules(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[st
     that are not known already."""
     if any(name.startswith("gathered_") for name in prompt.regions):
         gathered = map(prompt.get_region, ("gathered_abstract_rules", "gathered_error_rules"))
-        rules, mistakes = ({normalize_words(rule): rule for rule in parse_region_list(each)} for each in gathered)
+        rules, mistakes = ({normalize_words(rule): rule for rule in parse_region_list(region)} for region in gathered)
         errors = [match.groupdict() for match in map(_ERROR.fullmatch, mistakes.values()) if match]
         return {"abstract_rules": list(rules.values()), "error_rules": errors}
     acts = parse_transcript(prompt.get_region("transcript"), prompt.get_region("outcome"))
-    known, task = prompt.get_region("known_rules"), find_words(prompt.get_region("task"))
-    done = [each for act in acts if (each := act.command) and not is_failure(act.seen)]
-    progress = [f"Done: {each.text}." for each in done if each.verb in _TOLD and find_words(each.thing) & task]
+    known_rules = prompt.get_region("known_rules")
+    task = find_words(prompt.get_region("task"))
+    commands = [act.command for act in acts if not is_failure(act.seen)]
+    telling = [command for command in commands if command and command.verb in _TOLD]
+    progress = [f"Done: {command.text}." for command in telling if find_words(command.thing) & task]
+    new_errors = [error for error in _derive_errors(acts) if _drop_known([error["mistake"]], known_rules)]
     return {
-        "abstract_rules": _drop_known(_derive_rules(acts), known)[:_MOST],
-        "error_rules": [each for each in _derive_errors(acts) if _drop_known([each["mistake"]], known)][:_MOST],
+        "abstract_rules": _drop_known(_derive_rules(acts), known_rules)[:_MOST],
+        "error_rules": new_errors[:_MOST],
         "progress_rules": list(dict.fromkeys(progress))[:_MOST],
     }
 
 
 def _derive_rules(acts: Sequence[Act]) -> list[str]:
     """What the stretch shows about how the world works, each once."""
-    shown = [(act.seen.lower(), act.command) for act in acts]
-    found = [rule.format(done.thing) for seen, done in shown for sign, rule in _SHOWN if done and sign in seen]
-    return list(dict.fromkeys(found))
+    sights = [(act.seen.lower(), act.command) for act in acts]
+    rules = [
+        rule.format(command.thing) for text, command in sights for sign, rule in _SHOWN if command and sign in text
+    ]
+    return list(dict.fromkeys(rules))
 
 
 def _derive_errors(acts: Sequence[Act]) -> list[dict[str, str]]:
     useless = {f"{act.text}, without effect": "name a thing as it is shown" for act in acts if is_failure(act.seen)}
     costly = {f"{act.meant}, which cost points": "focus only on what is asked for" for act in acts if act.gain < 0}
-    twice = (act.text for before, act in pairwise(acts) if before.text == act.text != "wait")
+    twice = (act.text for previous, act in pairwise(acts) if previous.text == act.text != "wait")
     again = {f"{text}, twice in a row": "do something else" for text in twice}
     return [{"mistake": mistake, "solution": solution} for mistake, solution in (useless | costly | again).items()]
 
 
 def _drop_known(lessons: Sequence[str], known: str) -> list[str]:
     have = normalize_words(known)
-    return [each for each in lessons if normalize_words(each) not in have]
+    return [lesson for lesson in lessons if normalize_words(lesson) not in have]
 
 
 def draw_lessons(attempt: str, known: str = "") -> list[str]:
@@ -152,9 +160,10 @@ def write_entries(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any]
     earned points."""
     attempts = map(prompt.get_region, ("attempt", "failed_attempt", "successful_attempts"))
     attempt = "\n".join([*attempts, prompt.get_region("outcome")])
-    known, sheet = parse_region_list(prompt.get_region("known_insights")), prompt.get_region("cheatsheet")
-    lessons = draw_lessons(attempt, "\n".join([*known, sheet, prompt.get_region("playbook")]))
-    agreed = [number for number, each in enumerate(known, 1) if each in draw_lessons(attempt)]
+    insights = parse_region_list(prompt.get_region("known_insights"))
+    sheet = prompt.get_region("cheatsheet")
+    lessons = draw_lessons(attempt, "\n".join([*insights, sheet, prompt.get_region("playbook")]))
+    agreed = [number for number, insight in enumerate(insights, 1) if insight in draw_lessons(attempt)]
     acts = parse_transcript(attempt, attempt)
     steps = [act.text for act in select_actions_to_repeat(acts)]
     ways = [f"The task is solved by {step}." for step in steps[-1:]]
@@ -163,16 +172,16 @@ def write_entries(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any]
     return {
         "insight_edits": [
             *({"operation": "AGREE", "number": number, "text": ""} for number in agreed),
-            *({"operation": "ADD", "number": 0, "text": each} for each in lessons),
+            *({"operation": "ADD", "number": 0, "text": lesson} for lesson in lessons),
         ][:_FEW],
         "workflows": [
-            {"description": each, "steps": steps} for each in _drop_known(ways, prompt.get_region("known_workflows"))
+            {"description": way, "steps": steps} for way in _drop_known(ways, prompt.get_region("known_workflows"))
         ],
         "strategies": [
-            {"title": " ".join(each.split()[:4]), "description": "Seen in an attempt.", "content": each}
-            for each in lessons[:_FEW]
+            {"title": " ".join(lesson.split()[:4]), "description": "Seen in an attempt.", "content": lesson}
+            for lesson in lessons[:_FEW]
         ],
-        "bullet_tags": [{"id": each, "tag": tag} for each in _BULLET.findall(prompt.get_region("playbook"))],
+        "bullet_tags": [{"id": bullet, "tag": tag} for bullet in _BULLET.findall(prompt.get_region("playbook"))],
         "new_bullets": lessons[:_FEW],
         "new_cheatsheet": "\n".join([*sheet.splitlines(), *lessons][-_LINES:]),
     }

@@ -47,11 +47,11 @@ class Calibration:
         parts = {part: dict.fromkeys(variant.key for variant in getattr(self, part)) for part in PARTS}
         wrong = []
         if held_out := self.played_benchmark.select_held_out(key for keys in parts.values() for key in keys):
-            named = ", ".join(dict.fromkeys(held_out))
-            wrong.append(f"of the held-out test split: {named}; take train or dev variants")
-        for one, other in combinations(parts, 2):
-            if shared := [key for key in parts[one] if key in parts[other]]:
-                wrong.append(f"both in {one} and in {other}: {', '.join(shared)}; leave each in one of them")
+            listing = ", ".join(dict.fromkeys(held_out))
+            wrong.append(f"of the held-out test split: {listing}; take train or dev variants")
+        for first, second in combinations(parts, 2):
+            if shared := [key for key in parts[first] if key in parts[second]]:
+                wrong.append(f"both in {first} and in {second}: {', '.join(shared)}; leave each in one of them")
         if wrong:
             raise SplitError(f"these variants cannot calibrate: {', and '.join(wrong)}.")
         if empty := [part for part in ("train", "val") if not parts[part]]:
@@ -106,7 +106,10 @@ def draw_calibration(
         for part, variants in parts.items():
             drawn[part] += variants
     if simplification is not None:
-        drawn = {part: [replace(each, simplification=simplification) for each in own] for part, own in drawn.items()}
+        drawn = {
+            part: [replace(variant, simplification=simplification) for variant in variants]
+            for part, variants in drawn.items()
+        }
     train, val, confirm = (tuple(drawn[part]) for part in PARTS)
     return Calibration(train, val, confirm, tuple(notes), of.name, of.tasks_of)
 

@@ -67,8 +67,8 @@ class CompileRequest:
     @property
     def reserved(self) -> int:
         """Rollouts that the search leaves for confirming; 0 without a search or with a budget too small for both."""
-        wanted = self.calibration.confirm_rollouts if self.optimizer.searches else 0
-        return wanted if self.max_rollouts >= self.optimizer.least(self.calibration) + wanted else 0
+        needed = self.calibration.confirm_rollouts if self.optimizer.searches else 0
+        return needed if self.max_rollouts >= self.optimizer.least(self.calibration) + needed else 0
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class CompileRequest:
             "seed": self.seed,
             "max_rollouts": self.max_rollouts,
             "max_cost": self.max_cost,
-            **{part: [each.key for each in getattr(self.calibration, part)] for part in PARTS},
+            **{part: [variant.key for variant in getattr(self.calibration, part)] for part in PARTS},
             "seeds": self.calibration.seeds,
             "placebos": self.placebos,
             "identity": {**make_run_identity(config, resolve_protocol(config)), **taught, **self.optimizer.settings},
@@ -96,7 +96,9 @@ class CompileRequest:
     def forecast(self, protocol: NamedProtocol) -> Forecast:
         """Maximum calls by role. The search's rollouts are spread evenly over train and over val, in the proportion
         that costs most; the rest goes to confirm."""
-        calibration, reserved, total = self.calibration, self.reserved, self.max_rollouts - self.reserved
+        calibration = self.calibration
+        reserved = self.reserved
+        total = self.max_rollouts - reserved
         costs = {variant: self._forecast_variant_calls(protocol, variant) for variant in calibration.variants}
         taught = Counter[str]()
         if self.teacher and self.teacher.backend:  # what a gold teacher plays costs no rollout
@@ -110,8 +112,8 @@ class CompileRequest:
 
         train = accumulate_costliest(calibration.train, total)
         val = accumulate_costliest(calibration.val if reserved else (*calibration.val, *calibration.confirm), total)
-        most = 0 if self.teacher else total  # the student is not played on train under a teacher
-        worst = max(range(most + 1), key=lambda n: train[n].total() + val[total - n].total())
+        limit = 0 if self.teacher else total  # the student is not played on train under a teacher
+        worst = max(range(limit + 1), key=lambda n: train[n].total() + val[total - n].total())
         calls = train[worst] + val[total - worst]
         if reserved:
             calls += accumulate_costliest(calibration.confirm, reserved)[-1]
@@ -145,7 +147,7 @@ def build_request(
     an optimizer, `UsageError` for a budget below one candidate. Unknown gold lengths are computed; `say` is told."""
     options = options or CompileOptions()
     name = optimizer or ("bootstrap" if teacher else "gepa")
-    chosen = get_optimizer(name) if isinstance(name, str) else name
+    resolved = get_optimizer(name) if isinstance(name, str) else name
     if not 1 <= seeds <= MOST_SEEDS:
         raise UsageError(f"cannot play a variant with {seeds} seeds; ask for 1 to {MOST_SEEDS}")
     if "constitution" in method.memories and method.writing is None:
@@ -155,25 +157,26 @@ def build_request(
         )
     calibration = replace(calibration, seeds=seeds)
     if teacher:
-        teacher.check(calibration, chosen.name)
+        teacher.check(calibration, resolved.name)
     compute_step_budgets(protocol, calibration.variants, say, calibration.played_benchmark)
-    rollouts, placebos = _choose_budget(chosen, calibration, max_rollouts), int(chosen.searches)
-    return CompileRequest(method, calibration, chosen, options, seed, rollouts, max_cost, placebos, teacher)
+    rollouts = _choose_budget(resolved, calibration, max_rollouts)
+    placebos = int(resolved.searches)
+    return CompileRequest(method, calibration, resolved, options, seed, rollouts, max_cost, placebos, teacher)
 
 
 def _choose_budget(chosen: Optimizer, calibration: Calibration, max_rollouts: int | None) -> int:
-    least = chosen.least(calibration)
-    usual = max(least, SWEEPS * (len(calibration.train) + calibration.val_rollouts))
+    minimum = chosen.least(calibration)
+    usual = max(minimum, SWEEPS * (len(calibration.train) + calibration.val_rollouts))
     if chosen.most:
         usual = chosen.most(calibration) + calibration.val_rollouts * chosen.searches  # of the placebo
     usual += calibration.confirm_rollouts * chosen.searches
     rollouts = usual if max_rollouts is None else max_rollouts
     if chosen.most:
         rollouts = min(rollouts, usual)
-    if rollouts < least:
+    if rollouts < minimum:
         raise UsageError(
             f"{rollouts} rollouts are too few for one candidate: {chosen.name} on {len(calibration.train)} train and "
-            f"{len(calibration.val)} val variants needs --max-rollouts {least} at least"
+            f"{len(calibration.val)} val variants needs --max-rollouts {minimum} at least"
         )
     if rollouts > MOST_ROLLOUTS:
         raise UsageError(f"cannot plan {rollouts} rollouts; ask for --max-rollouts {MOST_ROLLOUTS} at most")
@@ -183,7 +186,9 @@ def _choose_budget(chosen: Optimizer, calibration: Calibration, max_rollouts: in
 def describe_power(wanted: CompileRequest, rule_based: bool) -> Iterator[str]:
     """The smallest true gain that this compile confirms in four of five cases, or why it confirms none, in a line.
     `rule_based`: whether the embedded player plays, whose spread is known."""
-    calibration, pairs, hindrance = wanted.calibration, len(wanted.calibration.confirm), ""
+    calibration = wanted.calibration
+    pairs = len(calibration.confirm)
+    hindrance = ""
     if not wanted.optimizer.searches:
         return
     if 0.5**pairs >= LEVEL:
@@ -236,14 +241,14 @@ def compile(
     calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data)
     by = choose_teacher(teacher, config) if teacher else None
     proposing = read_candidates(candidates, agent, optimizer) if candidates else optimizer
-    asked = (proposing, CompileOptions(**options), max_rollouts, max_cost, config.seed, seeds, by)
-    wanted = build_request(agent.method, live.protocol, calibration, *asked)
-    found = CompiledAgent(compile_agent(agent, live, wanted, live.jobs))
-    found.benchmark = agent.benchmark
-    kept = "" if found.compiled.improved else ". It plays the program that it started from"
-    candidate = "; .compiled.select_candidate() plays the candidate" if found.compiled.candidate else ""
-    print(f"{found.verdict}{kept}{candidate}")
-    return found
+    settings = (proposing, CompileOptions(**options), max_rollouts, max_cost, config.seed, seeds, by)
+    request = build_request(agent.method, live.protocol, calibration, *settings)
+    program = CompiledAgent(compile_agent(agent, live, request, live.jobs))
+    program.benchmark = agent.benchmark
+    note = "" if program.compiled.improved else ". It plays the program that it started from"
+    candidate = "; .compiled.select_candidate() plays the candidate" if program.compiled.candidate else ""
+    print(f"{program.verdict}{note}{candidate}")
+    return program
 
 
 class CompiledAgent(Agent):
@@ -305,14 +310,17 @@ def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> 
     if not out.exists():
         return None
     try:
-        there = program_file.load(out)
+        compiled = program_file.load(out)
     except UsageError as error:
         raise UsageError(f"{error}. Nothing is written over it: use another -o, or move it away") from None
-    now, data = wanted.describe(config), program_file.FILE.dump_python(there, mode="json")
-    if (then := {key: data[key] for key in now}) != now:
-        difference = describe_difference(then, now)
+
+    request = wanted.describe(config)
+    data = program_file.FILE.dump_python(compiled, mode="json")
+    stored = {key: data[key] for key in request}
+    if stored != request:
+        difference = describe_difference(stored, request)
         raise RunMismatch(f"{out} holds the result of another compile:\n{difference}\nUse another -o, or move it away.")
-    return None if there.ended_by in ("interrupted", "error") else there
+    return None if compiled.ended_by in ("interrupted", "error") else compiled
 
 
 def play_until_interrupted(agent: Agent, rollouts: Rollouts) -> None:
@@ -337,56 +345,63 @@ def play_phases(agent: Agent, rollouts: Rollouts) -> None:
 
 def search_candidates(agent: Agent, rollouts: Rollouts) -> None:
     """Score the program to improve and the placebo, then race what the optimizer proposes."""
-    wanted, search = rollouts.wanted, Search(agent, rollouts)
+    request = rollouts.wanted
+    search = Search(agent, rollouts)
     rollouts.play_all(agent, rollouts.val, rollouts.seeds)
     # The least counts the program to improve, which was played already: as many rollouts as a placebo takes.
-    needed = wanted.optimizer.least(wanted.calibration)
-    if wanted.placebos and not search.is_done() and rollouts.rollouts_left >= needed:
-        placebo = make_placebo(agent, wanted.seed)
+    needed = request.optimizer.least(request.calibration)
+    if request.placebos and not search.is_done() and rollouts.rollouts_left >= needed:
+        placebo = make_placebo(agent, request.seed)
         rollouts.register_candidate(placebo, placebo=True)
         rollouts.play_all(placebo, rollouts.val, rollouts.seeds)
     if not search.is_done():
-        for candidate in wanted.optimizer.propose(search):
+        for candidate in request.optimizer.propose(search):
             search.race(candidate)
 
 
 def confirm_choice(agent: Agent, rollouts: Rollouts) -> None:
     """Play the best candidate and the program to improve on `confirm`, in pairs, if the budget covers all of it."""
     rollouts.reserved = 0  # the search is over
-    chosen, calibration = choose_candidate(rollouts), rollouts.wanted.calibration
-    if chosen is None or rollouts.is_halted:
+    candidate = choose_candidate(rollouts)
+    calibration = rollouts.wanted.calibration
+    if candidate is None or rollouts.is_halted:
         return
     if rollouts.rollouts_left < calibration.confirm_rollouts:
         rollouts.unconfirmed = "the budget left too few rollouts to confirm it"
         return
     program = Agent(agent.method.name)
-    program.load_state(chosen.state)
-    both = (agent, program)
-    rollouts.play_each([(each, one, n) for one in calibration.confirm for n in range(rollouts.seeds) for each in both])
+    program.load_state(candidate.state)
+    programs = (agent, program)
+    jobs = [
+        (program, variant, n) for variant in calibration.confirm for n in range(rollouts.seeds) for program in programs
+    ]
+    rollouts.play_each(jobs)
 
 
 def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
-    wanted, live, val, seeds = rollouts.wanted, rollouts.live, rollouts.val, rollouts.seeds
-    start, chosen = rollouts.register_candidate(agent), choose_candidate(rollouts)
+    request, live, val, seeds = rollouts.wanted, rollouts.live, rollouts.val, rollouts.seeds
+    start = rollouts.register_candidate(agent)
+    candidate = choose_candidate(rollouts)
     ended = rollouts.ended_by or ""
     why = rollouts.unconfirmed or ENDED.get(ended, "")
-    confirmation = judge_candidate(start, chosen, wanted.calibration.confirm, seeds, why)
-    improved, best = confirmation.verdict == "confirmed", chosen or start
+    confirmation = judge_candidate(start, candidate, request.calibration.confirm, seeds, why)
+    improved = confirmation.verdict == "confirmed"
+    best = candidate or start
     program = best if improved else start
-    kept = None if improved else select_kept_candidate(rollouts)
+    unconfirmed = None if improved else select_kept_candidate(rollouts)
     experience = check_for_learning(live.config, [agent.method])
     usual_end = BUDGET_SPENT if ended == "rollouts" else ENDED.get(ended, "the optimizer had nothing left to propose")
-    found = {
-        **wanted.describe(live.config),
+    fields = {
+        **request.describe(live.config),
         "ended_by": rollouts.ended_by,
-        "notes": (*wanted.notes, *_tell_untaught(rollouts)),
+        "notes": (*request.notes, *_tell_untaught(rollouts)),
         "learned_on": list_learned_variants(experience),
         "source_unknown": list_unknown_sources(experience),
         "before": _compute_scores(start, val, seeds),
         "after": _compute_scores(best, val, seeds),
         "tried": describe_candidates(rollouts),
         "confirmation": confirmation,
-        "candidate": program_file.KeptCandidate(kept.program, kept.state) if kept else None,
+        "candidate": program_file.KeptCandidate(unconfirmed.program, unconfirmed.state) if unconfirmed else None,
         "search_end": rollouts.search_end or usual_end,
         "rollouts": rollouts.spent,
         "usage": dict(sorted(rollouts.usage.items())),
@@ -399,7 +414,7 @@ def build_compiled(agent: Agent, rollouts: Rollouts) -> Compiled:
         "program": program.program,
         "state": program.state,
     }
-    return program_file.FILE.validate_python(found)
+    return program_file.FILE.validate_python(fields)
 
 
 def _tell_untaught(rollouts: Rollouts) -> Iterator[str]:
@@ -410,22 +425,24 @@ def _tell_untaught(rollouts: Rollouts) -> Iterator[str]:
 
 def describe_candidates(rollouts: Rollouts) -> list[TriedProgram]:
     """What every program was that a rollout was played with, in the order of their numbers."""
-    zero_shot, tried = Agent(rollouts.wanted.method.name).dump_state(), list[TriedProgram]()
+    tried: list[TriedProgram] = []
+    zero_shot = Agent(rollouts.wanted.method.name).dump_state()
     for candidate in rollouts.candidates.values():
         if not candidate.rollouts:
             continue
         changes = tuple(program_file.list_changes(zero_shot, candidate.state))
         nearest, apart = _find_nearest(changes, tried)
-        met = candidate.list_met(rollouts.val, rollouts.seeds)
-        played = {
+        scored = candidate.list_met(rollouts.val, rollouts.seeds)
+        is_complete = len(scored) == len(rollouts.val)
+        by_key = {
             variant.key: candidate.list_rollouts(variant, rollouts.seeds)
             for variant in sorted(candidate.rollouts, key=str)
         }
         tried.append(
             TriedProgram(
                 candidate.program,
-                scores=_compute_scores(candidate, met, rollouts.seeds),
-                per_variant={key: round(fmean(each.score for each in own), 4) for key, own in played.items()},
+                scores=_compute_scores(candidate, scored, rollouts.seeds),
+                per_variant={key: round(fmean(rollout.score for rollout in group), 4) for key, group in by_key.items()},
                 number=candidate.number,
                 placebo=candidate.placebo,
                 dropped=candidate.dropped,
@@ -433,8 +450,8 @@ def describe_candidates(rollouts: Rollouts) -> list[TriedProgram]:
                 changes=changes,
                 nearest=nearest,
                 apart=apart,
-                val_played=len(met),
-                left="" if len(met) == len(rollouts.val) else candidate.left or _explain_leaving(candidate, rollouts),
+                val_played=len(scored),
+                left="" if is_complete else candidate.left or _explain_leaving(candidate, rollouts),
             )
         )
     return tried
@@ -444,19 +461,19 @@ def _explain_leaving(candidate: CandidateProgram, rollouts: Rollouts) -> str:
     """Why a candidate did not race on val although nothing cut it short: its optimizer has seen enough on train."""
     start = next(iter(rollouts.candidates.values()))
     train = rollouts.wanted.calibration.train
-    met = candidate.list_met(train)
-    if not met:
+    scored = candidate.list_met(train)
+    if not scored:
         return CUT_SHORT
-    reached = f"metric {100 * (candidate.mean_over(met) or 0):.1f} there"
-    if (usual := start.mean_over(met)) is not None:
+    reached = f"metric {100 * (candidate.mean_over(scored) or 0):.1f} there"
+    if (usual := start.mean_over(scored)) is not None:
         reached += f", {100 * usual:.1f} of 0"
     name = rollouts.wanted.optimizer.name
-    return f"{name} went on without it after {len(met)} of {len(train)} train variants: {reached}"
+    return f"{name} went on without it after {len(scored)} of {len(train)} train variants: {reached}"
 
 
 def _find_nearest(changes: Sequence[RoleChange], tried: Sequence[TriedProgram]) -> tuple[int | None, int]:
     """The number of the earlier program that these changes differ least from, the first of equals, and by how much."""
-    apart = {each.number: program_file.count_differences(changes, each.changes) for each in tried}
+    apart = {program.number: program_file.count_differences(changes, program.changes) for program in tried}
     nearest = min(apart, key=apart.__getitem__, default=None)
     return nearest, apart.get(nearest, 0)
 
@@ -464,5 +481,5 @@ def _find_nearest(changes: Sequence[RoleChange], tried: Sequence[TriedProgram]) 
 def _compute_scores(tried: CandidateProgram, val: Sequence[Variant], seeds: int) -> ProgramScores | None:
     if (metric := tried.mean_over(val, seeds)) is None:
         return None
-    played = [tried.list_rollouts(variant, seeds) for variant in val]
-    return ProgramScores(metric, fmean(fmean(each.accumulator for each in rollouts) for rollouts in played))
+    groups = [tried.list_rollouts(variant, seeds) for variant in val]
+    return ProgramScores(metric, fmean(fmean(rollout.accumulator for rollout in rollouts) for rollouts in groups))

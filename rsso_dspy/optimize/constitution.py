@@ -59,9 +59,9 @@ class ConstitutionBuild:
     def load_finished(self) -> ConstitutionFile | None:
         """What this very build wrote into its file before."""
         with suppress(UsageError):
-            found = read_constitution(self.out)
-            if found.provenance.get("asked") == json.loads(json.dumps(self._describe_settings())):
-                return found
+            book = read_constitution(self.out)
+            if book.provenance.get("asked") == json.loads(json.dumps(self._describe_settings())):
+                return book
         return None
 
     def make_stores(self) -> list[Store]:
@@ -77,9 +77,11 @@ class ConstitutionBuild:
 
     def run(self, live: Session, purse: SpendLimit, events: EventStream | None = None) -> ConstitutionFile:
         """Play pending episodes and write the file. Raises `RssoError` if one errored, and as `Executor.run` does."""
-        stream, stop = events or EventStream(), threading.Event()
+        stream = events or EventStream()
+        stop = threading.Event()
         purse.follow(stream, stop)
-        kept, usage = replace(NOTHING_CARRIED, experience=self.experience), dict[str, Usage]()
+        carried = replace(NOTHING_CARRIED, experience=self.experience)
+        usage: dict[str, Usage] = {}
         provenance = make_provenance(self.config)
         if unknown := list_unknown_sources(self.experience):
             provenance["source_unknown"] = ", ".join(unknown)
@@ -87,14 +89,14 @@ class ConstitutionBuild:
         for plan, store in zip(self.plans, self.make_stores(), strict=True):
             played_in = live.runtime.environments
             pool = played_in if plan is self.plan else ExplorationPool(played_in)
-            used = replace(live, runtime=replace(live.runtime, environments=pool))
+            session = replace(live, runtime=replace(live.runtime, environments=pool))
             with store.lock():
                 store.open(*self._identify(plan))
                 void_downstream_units(plan, store)
                 source = live.backend.replay and find_log_folder(live.backend.replay) / store.folder.name
                 answers = Store(source, read_only=True) if source else None
                 programs = make_zero_shot_programs(plan)
-                player = UnitRunner(used, store, programs, provenance, kept, stream, answers, stop)
+                player = UnitRunner(session, store, programs, provenance, carried, stream, answers, stop)
                 try:
                     outcome = Executor(player).run(plan, list_pending_jobs(plan, store), jobs=1)
                 except Stopped:
@@ -105,20 +107,21 @@ class ConstitutionBuild:
                         f"{failed.key} ended in an error ({failed.trials[-1].failure}); fix the cause and repeat the "
                         "command: finished episodes are kept"
                     )
-                played = list(store.units())
-                records += sorted(played, key=get_stream_position)
-                usage = add_usage(usage, *({role: spent} for role, spent in store.read_spending()))
+                episodes = list(store.units())
+                records += sorted(episodes, key=get_stream_position)
+                usage = add_usage(usage, *({role: spending} for role, spending in store.read_spending()))
                 store.check_exists()
             learnt = {"constitution": records[-1].memories["constitution"]}
             played_variants = tuple(record.variant.key for record in records)
-            kept = InitialMemories(learnt, variants=played_variants, experience=self.experience)
-        found = extract_constitution(records)
-        costs = {role: asdict(spent) for role, spent in sorted(usage.items())}
-        about = {**found.provenance, "usage": costs, "asked": self._describe_settings()}
+            carried = InitialMemories(learnt, variants=played_variants, experience=self.experience)
+        extracted = extract_constitution(records)
+        costs = {role: asdict(spending) for role, spending in sorted(usage.items())}
+        about = {**extracted.provenance, "usage": costs, "asked": self._describe_settings()}
         if unknown:
             about["source_unknown"] = list(unknown)
-        examples = select_examples([each for one in played for each in one.trajectories], self.config.active_benchmark)
-        book = replace(found, examples=examples, provenance=about)
+        trajectories = [trajectory for record in episodes for trajectory in record.trajectories]
+        examples = select_examples(trajectories, self.config.active_benchmark)
+        book = replace(extracted, examples=examples, provenance=about)
         atomic_write_text(self.out, book.to_json(), folders=False)
         return book
 
@@ -167,10 +170,10 @@ def plan_constitution_build(
             say(source.describe_unknown())
     plans = []
     explored = _select_first_of_types(variants) if explore is None else variants[:explore]
-    for chosen in filter(None, (explored, variants)):
-        budgets = compute_step_budgets(protocol, chosen, say, config.active_benchmark)
-        made = make_plan(protocol.id, protocol.rules, [arm], budgets, config.seed)
-        plans.append(arrange_streams(replace(made, writings=protocol.constitution, stream_trials=1)))
+    for group in filter(None, (explored, variants)):
+        budgets = compute_step_budgets(protocol, group, say, config.active_benchmark)
+        plan = make_plan(protocol.id, protocol.rules, [arm], budgets, config.seed)
+        plans.append(arrange_streams(replace(plan, writings=protocol.constitution, stream_trials=1)))
     return ConstitutionBuild(config, tuple(plans), out, tuple(experience))
 
 
@@ -184,8 +187,9 @@ def _select_first_of_types(variants: Sequence[Variant]) -> list[Variant]:
 def itemize_build_costs(book: ConstitutionFile, config: Config) -> list[CostEntry]:
     """The costs of building a constitution by role, those of abandoned episodes included."""
     models: dict[str, str] = dict(Backend(config.active_backend).models.items())
-    price_of, about = make_price_lookup(config.prices), book.provenance
-    usage = {role: Usage(**spent) for role, spent in about.get("usage", {}).items()}
+    price_of = make_price_lookup(config.prices)
+    about = book.provenance
+    usage = {role: Usage(**counts) for role, counts in about.get("usage", {}).items()}
     return [price_usage(str(about.get("writer", "")), role, models[role], usage[role], price_of) for role in usage]
 
 
@@ -198,27 +202,29 @@ def select_examples(trajectories: Sequence[Trajectory], of: Benchmark) -> tuple[
             text, rules = _format_example(trajectory, end, of)
             if rules > best.get(trajectory.variant.task, (0, ""))[0]:
                 best[trajectory.variant.task] = (rules, text)
-    ranked = sorted(best.values(), key=lambda each: -each[0])
+    ranked = sorted(best.values(), key=lambda entry: -entry[0])
     texts = [text for _, text in ranked[:EXAMPLES]]
-    drawn = tuple(each for each in CATEGORIES if any(f"{each.capitalize()} rules:\n- none" not in t for t in texts))
+    drawn = tuple(
+        category for category in CATEGORIES if any(f"{category.capitalize()} rules:\n- none" not in t for t in texts)
+    )
     return tuple(select_category_examples(text, drawn).rstrip() for text in texts)
 
 
 def _format_example(trajectory: Trajectory, end: int, of: Benchmark) -> tuple[str, int]:
     """The stretch of steps that ends here with its rules, and the number of kinds and rules."""
     states, steps = trajectory.states, trajectory.steps
-    found: list[Lesson] = []
+    lessons: list[Lesson] = []
     for number in range(end - STRETCH + 1, end + 1):
-        played = trajectory.task, states[: number + 1], steps[:number]
-        found = [lesson for lesson in found if lesson.category != "progress"]
-        found += [*of.hints.lessons(*played), *of.hints.facts(*played)]
-    unique = list(dict.fromkeys(found))
+        history = trajectory.task, states[: number + 1], steps[:number]
+        lessons = [lesson for lesson in lessons if lesson.category != "progress"]
+        lessons += [*of.hints.lessons(*history), *of.hints.facts(*history)]
+    unique = list(dict.fromkeys(lessons))
     parts = [
         f"Task: {trajectory.task}",
         render_recent_steps(states[end - STRETCH : end + 1], steps[end - STRETCH : end]),
     ]
     for category in CATEGORIES:
-        said = [lesson.line for lesson in unique if lesson.category == category]
-        parts.append("\n".join([f"{category.capitalize()} rules:", *(f"- {line}" for line in said or ["none"])]))
+        lines = [lesson.line for lesson in unique if lesson.category == category]
+        parts.append("\n".join([f"{category.capitalize()} rules:", *(f"- {line}" for line in lines or ["none"])]))
     kinds = len({lesson.category for lesson in unique})
     return "\n".join(parts), 10 * kinds + len(unique)

@@ -52,14 +52,14 @@ def metric(
     ``benchmark`` (its name). None, which SIMBA gives for a program that raised, scores 0."""
     if prediction is None:
         return 0.0
-    known = prediction.get("score")
-    number = score_trials(prediction.trials) if known is None else float(known)
+    score = prediction.get("score")
+    number = score_trials(prediction.trials) if score is None else float(score)
     if pred_name is None:
         return number
     _, inputs, outputs = pred_trace[0] if pred_trace else (None, {}, {})
     of = get_benchmark(prediction.get("benchmark") or DEFAULT)
-    said = build_feedback(pred_name, inputs, outputs, prediction.trials, prediction.get("progress") or (), of)
-    return ScoreWithFeedback(score=number, feedback=said)
+    feedback = build_feedback(pred_name, inputs, outputs, prediction.trials, prediction.get("progress") or (), of)
+    return ScoreWithFeedback(score=number, feedback=feedback)
 
 
 class Advice(str):
@@ -92,15 +92,19 @@ def build_feedback(
     its own gets the result of the trials alone, a solved variant only facts, the actor also a digest of the trials."""
     trials = tuple(result.trajectory for result in results if result.trajectory is not None)
     rule = RULES.get(name)
-    said = [*rule(PredictorCall(inputs, outputs, trials, progress, of or get_benchmark()))] if rule else []
-    said += [f"Trial {t.trial} {_ENDINGS[t.outcome]}, at {t.environment_score} of 100 points." for t in trials]
-    said = list(dict.fromkeys(said))
-    facts = [each for each in said if not isinstance(each, Advice)]
-    advice = [f"- {PERHAPS if isinstance(each, Guess) else ''}{each}" for each in said if isinstance(each, Advice)]
+    sentences = [*rule(PredictorCall(inputs, outputs, trials, progress, of or get_benchmark()))] if rule else []
+    sentences += [f"Trial {t.trial} {_ENDINGS[t.outcome]}, at {t.environment_score} of 100 points." for t in trials]
+    sentences = list(dict.fromkeys(sentences))
+    facts = [sentence for sentence in sentences if not isinstance(sentence, Advice)]
+    advice = [
+        f"- {PERHAPS if isinstance(sentence, Guess) else ''}{sentence}"
+        for sentence in sentences
+        if isinstance(sentence, Advice)
+    ]
     if any(trial.solved for trial in trials):
         advice = []
-    told = digest_trials(trials) if name == "actor" else []
-    return "\n".join([*([FACTS, *facts] if facts else []), *told, *([ADVICE, *advice] if advice else [])])
+    digest = digest_trials(trials) if name == "actor" else []
+    return "\n".join([*([FACTS, *facts] if facts else []), *digest, *([ADVICE, *advice] if advice else [])])
 
 
 # The actor.
@@ -116,13 +120,14 @@ def judge_actor(call: PredictorCall) -> Iterator[str]:
         if changes:
             led = ". What came before may have brought it" if sign > 0 else ""
             yield f"The score {verb} at: {', '.join(list(changes)[: 2 * MOST])}{led}."
-    named = [step for step in steps if not step.action.isdigit()]
-    known, paid = {step.action for step in named if step.understood}, {step.action for step in steps if step.reward > 0}
-    unknown = Counter(step.action for step in named if step.action not in known and len(step.action) <= _UNKNOWN)
+    worded = [step for step in steps if not step.action.isdigit()]
+    understood = {step.action for step in worded if step.understood}
+    paid = {step.action for step in steps if step.reward > 0}
+    unknown = Counter(step.action for step in worded if step.action not in understood and len(step.action) <= _UNKNOWN)
     if unknown:
         yield f"Never understood: {', '.join(action for action, _ in unknown.most_common(MOST))}."
         yield Guess(ON_TEMPLATES)
-    vain = Counter(step.action for step in named if step.action not in paid)
+    vain = Counter(step.action for step in worded if step.action not in paid)
     repeated = [(action, times) for action, times in vain.most_common(MOST) if times >= REPEATED]
     yield from (f"The action {action} was taken {times} times and earned nothing." for action, times in repeated)
     if repeated:
@@ -134,24 +139,26 @@ def report_goals(call: PredictorCall) -> Iterator[str]:
     the kinds that no trial reached. A goal's description, which names the answer, and its class are never said: a
     phrase of the benchmark stands for every goal of a class."""
     of_kind = call.benchmark.hints.goals
-    known = [(each[0], any(goal.done for goal in each)) for each in zip(*call.goals, strict=False)]
-    required = [(goal, done) for goal, done in known if goal.required]
+    outcomes = [(states[0], any(goal.done for goal in states)) for states in zip(*call.goals, strict=False)]
+    required = [(goal, is_reached) for goal, is_reached in outcomes if goal.required]
     if required:
-        reached = sum(done for _, done in required)
+        reached = sum(is_reached for _, is_reached in required)
         yield f"The trials reached {reached} of {len(required)} goals that the task requires."
-    for what, wanted in (("reached", True), ("missed", False)):
-        some = [goal.kind for goal, done in required if done is wanted and goal.kind in of_kind]
-        if named := dict.fromkeys(of_kind[kind][0] for kind in some):
-            yield f"These kinds of goals were {what}: {', '.join(named)}."
-    kinds_done = {goal.kind for goal, done in known if done}
-    for goal in sorted((goal for goal, done in known if not done), key=lambda each: not each.required):
+    for what, expected in (("reached", True), ("missed", False)):
+        some = [goal.kind for goal, is_reached in required if is_reached is expected and goal.kind in of_kind]
+        if phrases := dict.fromkeys(of_kind[kind][0] for kind in some):
+            yield f"These kinds of goals were {what}: {', '.join(phrases)}."
+    kinds_done = {goal.kind for goal, is_reached in outcomes if is_reached}
+    missed = [goal for goal, is_reached in outcomes if not is_reached]
+    for goal in sorted(missed, key=lambda goal: not goal.required):
         if goal.kind in of_kind and (goal.required or goal.kind not in kinds_done):
             yield from map(Guess, of_kind[goal.kind][1])
 
 
 def match_steps(outputs: Any, trials: Iterable[Trajectory]) -> list[tuple[Trajectory, int]]:
     """The steps that an actor's answer became, each as its trial and index."""
-    thought, action = outputs.get("thought") or "", str(outputs.get("action") or "")
+    thought = outputs.get("thought") or ""
+    action = str(outputs.get("action") or "")
     return [
         (trial, index)
         for trial in trials
@@ -166,7 +173,8 @@ def _judge_answer(call: PredictorCall) -> Iterator[str]:
         yield Advice("Always give one action in the form of a template.")
         return
     # Of several steps, the first that comes after the last answer in the history that the call read.
-    matches, turns = match_steps(call.outputs, call.trials), getattr(call.inputs.get("history"), "messages", ())
+    matches = match_steps(call.outputs, call.trials)
+    turns = getattr(call.inputs.get("history"), "messages", ())
     last = turns[-1].get("action") if turns else None
     follows = [(trial, i) for trial, i in matches if (trial.steps[i - 1].action if i else None) == last]
     if not matches:
@@ -175,14 +183,14 @@ def _judge_answer(call: PredictorCall) -> Iterator[str]:
     step = trial.steps[index]
     if step.reward:
         yield f"The score {'rose' if step.reward > 0 else 'fell'} by {abs(step.reward)} points at this action."
-    before = [each.action for each in trial.steps[max(0, index - _LED) : index] if each.action]
-    if step.reward > 0 and before:
-        yield f"It came after: {', '.join(before)}; they may have brought the points."
+    preceding = [prior.action for prior in trial.steps[max(0, index - _LED) : index] if prior.action]
+    if step.reward > 0 and preceding:
+        yield f"It came after: {', '.join(preceding)}; they may have brought the points."
     did = (step.action, step.state.observation)
     if not step.understood:
         yield "This action was not understood."
         yield Advice(ON_TEMPLATES)
-    elif not step.reward and any((each.action, each.state.observation) == did for each in trial.steps[:index]):
+    elif not step.reward and any((prior.action, prior.state.observation) == did for prior in trial.steps[:index]):
         yield "This action repeated an earlier one, with the same answer and to no effect."
         yield Advice(ON_REPEATING)
     if index + 1 == len(trial.steps):
@@ -199,29 +207,30 @@ def digest_trials(trials: Sequence[Trajectory]) -> list[str]:
     for number, trial in enumerate(trials):
         start = " ".join((trial.start.look or trial.start.observation).split())
         lines.append(f"Trial {trial.trial}, {len(trial.steps)} steps.{f' It began: {start[:_START]}' * (not number)}")
-        most = LINES if number == 0 else LINES // 2
-        kept = sorted(sorted(_list_entries(trial), key=lambda entry: (-entry[2], entry[0]))[:most])
-        after = 0
-        for first, last, _, text in [*kept, (len(trial.steps), 0, 0, "")]:
-            lines += [f"... left out: {_number_steps(after, first - 1)}"] if first > after else []
+        limit = LINES if number == 0 else LINES // 2
+        entries = sorted(sorted(_list_entries(trial), key=lambda entry: (-entry[2], entry[0]))[:limit])
+        next_index = 0
+        for first, last, _, text in [*entries, (len(trial.steps), 0, 0, "")]:
+            lines += [f"... left out: {_number_steps(next_index, first - 1)}"] if first > next_index else []
             lines += [text] if text else []
-            after = last + 1
+            next_index = last + 1
     return lines
 
 
 def _list_entries(trial: Trajectory) -> Iterator[tuple[int, int, int, str]]:
     """First and last index, weight and text of steps that share one line: equal actions in a row without reward."""
     steps = list(enumerate(trial.steps))
-    gains, losses = ([index for index, step in steps if step.reward * sign > 0] for sign in (1, -1))
+    gains = [index for index, step in steps if step.reward > 0]
+    losses = [index for index, step in steps if step.reward < 0]
     decisive = {len(steps) - 1, *gains[-1:], *losses[:1]}
-    for _, alike in groupby(steps, lambda each: (each[1].action, each[0] if each[1].reward else -1)):
+    for _, alike in groupby(steps, lambda entry: (entry[1].action, entry[0] if entry[1].reward else -1)):
         (first, step), (last, final) = itemgetter(0, -1)(list(alike))
         failed = not step.understood or step.no_effect or step.reward < 0
         times = f" x{last - first + 1}" if last > first else ""
         points = f" {step.reward:+d}" if step.reward else ""
         parts = [f"{_number_steps(first, last)} {step.action or '(no action)'}{times}{points}"]
-        if failed and (said := " ".join(step.state.observation.split())[:_QUOTE]):
-            parts.append(f'"{said}"')
+        if failed and (quote := " ".join(step.state.observation.split())[:_QUOTE]):
+            parts.append(f'"{quote}"')
         matters = not decisive.isdisjoint(range(first, last + 1))
         thought = " ".join(_NOTES.sub("", final.reasoning).split())[:_THOUGHT]
         if matters and thought and not trial.solved:
@@ -239,11 +248,13 @@ def _number_steps(first: int, last: int) -> str:
 def judge_reflector(call: PredictorCall) -> Iterator[str]:
     """Judge a plan by the trial whose transcript was read and the next one, which read the plan."""
     pairs = zip_longest(call.trials, call.trials[1:])
-    read = str(call.inputs.get("transcript") or "")
-    before, after = next(((one, other) for one, other in pairs if is_transcript_of(read, one)), (None, None))
+    transcript = str(call.inputs.get("transcript") or "")
+    reads = ((trial, next_trial) for trial, next_trial in pairs if is_transcript_of(transcript, trial))
+    before, after = next(reads, (None, None))
     if before is None:
         return
-    plan, wrong = (str(call.outputs.get(name) or "") for name in ("plan", "mistakes"))
+    plan = str(call.outputs.get("plan") or "")
+    wrong = str(call.outputs.get("mistakes") or "")
     if after is not None:
         yield _compare_trials(before, after)
     again = set(_list_mistakes(after)) if after else set()
@@ -262,7 +273,7 @@ def judge_reflector(call: PredictorCall) -> Iterator[str]:
 
 def _compare_trials(before: Trajectory, after: Trajectory) -> str:
     """The verdict, by points earned and by final score: points that are lost again are no gain."""
-    old, new = ((each.accumulator, each.environment_score) for each in (before, after))
+    old, new = ((trial.accumulator, trial.environment_score) for trial in (before, after))
     if new == old:
         verdict = "no better and no worse"
     elif new[0] >= old[0] and new[1] >= old[1]:
@@ -285,8 +296,9 @@ def _list_mistakes(trial: Trajectory) -> list[str]:
 
 def _names_action(text: str, action: str) -> bool:
     """Whether a text holds an action word for word, without regard to capitals and marks."""
-    said, wanted = (" ".join(re.findall(r"[^\W_]+", each.lower())) for each in (text, action))
-    return f" {wanted} " in f" {said} "
+    text_words = " ".join(re.findall(r"[^\W_]+", text.lower()))
+    action_words = " ".join(re.findall(r"[^\W_]+", action.lower()))
+    return f" {action_words} " in f" {text_words} "
 
 
 RULES: dict[str, Callable[[PredictorCall], Iterator[str]]] = {"actor": judge_actor, "reflector": judge_reflector}

@@ -93,50 +93,64 @@ class Search(BaseCallback):
         ours["trace"] = find_callers_trace()
         data = {"trainset": build_examples(self.calibration.train), "valset": build_examples(self.calibration.val)}
         with dspy.context(**ours), silence_output():
-            chosen = make().compile(student, **data, **settings).get_program()
-        yield chosen  # not inside the block, whose settings would be the caller's meanwhile
+            program = make().compile(student, **data, **settings).get_program()
+        yield program  # not inside the block, whose settings would be the caller's meanwhile
 
     def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
         """DSPy calls this before every evaluation. On `val` the program races first. Where the budget does not cover
         other variants, the first ones are played, so that threads do not decide which."""
-        rollouts, program = self.rollouts, inputs["program"].get_program()
-        keys = dict.fromkeys(each.variant for each in inputs.get("devset") or instance.devset)
+        rollouts = self.rollouts
+        program = inputs["program"].get_program()
+        keys = dict.fromkeys(example.variant for example in inputs.get("devset") or instance.devset)
         variants = [rollouts.find_variant(key) for key in keys]
         if set(variants) == set(rollouts.val):
             self.race(program)
             return
-        asked = [each for each in variants if each not in rollouts.val and not rollouts.is_free(each)]
-        if rollouts.count_missing(program, asked) > rollouts.rollouts_left:
-            rollouts.play_all(program, asked)
+        costly = [variant for variant in variants if variant not in rollouts.val and not rollouts.is_free(variant)]
+        if rollouts.count_missing(program, costly) > rollouts.rollouts_left:
+            rollouts.play_all(program, costly)
 
     def race(self, program: Agent) -> None:
         """Play a candidate on `val` in blocks, paired with the best so far, until it is hopeless. Raises
         `CompileStopped` when nothing better can be found or the budget does not cover all of it. The order of blocks
         depends on no score: where earlier programs differed, the best one was lucky, and an equal one falls behind."""
-        rollouts, known = self.rollouts, self.rollouts.candidates.get(fingerprint_program(program))
-        missing = 0 if known and known.dropped else rollouts.count_missing(program, rollouts.val, rollouts.seeds)
+        rollouts = self.rollouts
+        earlier = rollouts.candidates.get(fingerprint_program(program))
+        missing = 0 if earlier and earlier.dropped else rollouts.count_missing(program, rollouts.val, rollouts.seeds)
         if self.is_done(missing):
-            if known and missing:
-                known.left = f"not raced on val: {rollouts.search_end}"
+            if earlier and missing:
+                earlier.left = f"not raced on val: {rollouts.search_end}"
             raise CompileStopped
         if not missing:
             return
-        candidate, best = rollouts.register_candidate(program), rollouts.best_candidate
+
+        candidate = rollouts.register_candidate(program)
+        best = rollouts.best_candidate
         order, seeds = rollouts.val, rollouts.seeds
         deviation = measure_deviation(list(rollouts.candidates.values()), order, seeds)
         size = ceil(len(order) / BLOCKS)
         for begin in range(0, len(order), size):
             rollouts.play_all(program, order[begin : begin + size], seeds)
-            met, left = order[: begin + size], order[begin + size :]
-            if left and best and best is not candidate and is_hopeless(candidate, best, met, left, seeds, deviation):
+            covered = order[: begin + size]
+            rest = order[begin + size :]
+            if (
+                rest
+                and best
+                and best is not candidate
+                and is_hopeless(candidate, best, covered, rest, seeds, deviation)
+            ):
                 candidate.dropped = True
-                candidate.left = explain_drop(candidate, best, met, left, seeds)
+                candidate.left = explain_drop(candidate, best, covered, rest, seeds)
                 return
 
     def close_uncalled(self) -> None:
         """Hide predictors that were never called: they have nothing to learn from."""
-        played = [each.list_rollouts(one) for each in self.rollouts.candidates.values() for one in each.rollouts]
-        self.open &= {call[0] for rollouts in played for rollout in rollouts for call in rollout.calls}
+        called: set[str] = set()
+        for candidate in self.rollouts.candidates.values():
+            for variant in candidate.rollouts:
+                for rollout in candidate.list_rollouts(variant):
+                    called.update(call[0] for call in rollout.calls)
+        self.open &= called
 
     def is_done(self, needed: int = 0) -> bool:
         """Whether the search should end instead of beginning `needed` more rollouts, because a candidate solved every
@@ -164,13 +178,15 @@ class Student(Agent):
         return [(name, predictor) for name, predictor in self.predictors_by_name.items() if name in self.search.open]
 
     def get_program(self) -> Agent:
-        program, changed = Agent(self.method.name), dict(self.named_predictors())
+        program = Agent(self.method.name)
+        changed = dict(self.named_predictors())
         for name, original in self.search.agent.predictors_by_name.items():
-            predictor, now = program.predictors_by_name[name], changed.get(name, original)
-            said = now.signature.instructions.strip()
-            same = said == original.signature.instructions.strip()
-            predictor.signature = original.signature if same else original.signature.with_instructions(said)
-            predictor.demos = now.demos
+            predictor = program.predictors_by_name[name]
+            current = changed.get(name, original)
+            instructions = current.signature.instructions.strip()
+            same = instructions == original.signature.instructions.strip()
+            predictor.signature = original.signature if same else original.signature.with_instructions(instructions)
+            predictor.demos = current.demos
         return program
 
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
@@ -178,24 +194,26 @@ class Student(Agent):
         that a dropped candidate did not play, an estimate without trials."""
         if self.search.is_done():
             raise CompileStopped
-        rollouts, program = self.search.rollouts, self.get_program()
-        chosen, candidate = rollouts.find_variant(variant), rollouts.register_candidate(program)
-        if candidate.dropped and chosen in rollouts.val and chosen not in candidate.rollouts:
+        rollouts = self.search.rollouts
+        program = self.get_program()
+        target = rollouts.find_variant(variant)
+        candidate = rollouts.register_candidate(program)
+        if candidate.dropped and target in rollouts.val and target not in candidate.rollouts:
             best = rollouts.best_candidate or candidate
-            rollout = Rollout(chosen, estimate_score(candidate, best, chosen, rollouts.seeds), (), (), ())
+            rollout = Rollout(target, estimate_score(candidate, best, target, rollouts.seeds), (), (), ())
         else:
-            rollout = rollouts.play(program, chosen)
-            played = candidate.list_rollouts(chosen, rollouts.seeds)
-            rollout = replace(rollout, score=fmean(each.score for each in played))
+            rollout = rollouts.play(program, target)
+            repeats = candidate.list_rollouts(target, rollouts.seeds)
+            rollout = replace(rollout, score=fmean(repeat.score for repeat in repeats))
         if dspy.settings.trace is not None:
             predictors = dict(self.named_predictors())
             dspy.settings.trace.extend(
-                (predictors[name], intern_texts(given), dspy.Prediction(**intern_texts(said)))
-                for name, given, said in self.list_shown(rollout)
+                (predictors[name], intern_texts(inputs), dspy.Prediction(**intern_texts(outputs)))
+                for name, inputs, outputs in self.list_shown(rollout)
                 if name in predictors
             )
-        said = {"trials": rollout.trials, "progress": rollout.progress, "score": rollout.score}
-        return dspy.Prediction(**said, benchmark=rollouts.live.runtime.benchmark)
+        fields = {"trials": rollout.trials, "progress": rollout.progress, "score": rollout.score}
+        return dspy.Prediction(**fields, benchmark=rollouts.live.runtime.benchmark)
 
 
 def intern_texts(value: Any) -> Any:
@@ -204,7 +222,7 @@ def intern_texts(value: Any) -> Any:
     if isinstance(value, dspy.History):
         return dspy.History(messages=intern_texts(value.messages))
     if isinstance(value, dict):
-        return {sys.intern(name): intern_texts(each) for name, each in value.items()}
+        return {sys.intern(name): intern_texts(item) for name, item in value.items()}
     if isinstance(value, list):
         return [*map(intern_texts, value)]
     return sys.intern(value) if type(value) is str else value
@@ -254,11 +272,11 @@ class ProposerAdapter(dspy.Adapter):
         log = rollouts.logs.proposals
         try:
             with log_calls(log), ledger.book_under_role("proposer"), dspy.context(lm=lm, trace=[]):
-                (said,) = rollouts.live.backend.adapter(lm, {}, signature, demos, dict(inputs))
-            texts = [str(value).encode("utf-8", "replace").decode() for value in said.values()]
+                (answer,) = rollouts.live.backend.adapter(lm, {}, signature, demos, dict(inputs))
+            texts = [str(value).encode("utf-8", "replace").decode() for value in answer.values()]
             if not all(0 < len(text.strip()) <= PROPOSAL_CHARACTERS for text in texts):
                 raise ValueError("no text, or one that is too long")
-            return dict(zip(said, texts, strict=True))
+            return dict(zip(answer, texts, strict=True))
         except (Stopped, NotRecorded, LMError) as error:
             cause = error.__cause__ or error
             if isinstance(error, LMError):
@@ -275,8 +293,8 @@ def make_placebo(agent: Agent, seed: int) -> Agent:
     """The program with a meaningless sentence at the end of every instruction: what it gains on `val` is luck."""
     placebo = agent.deepcopy()
     for predictor in placebo.predictors_by_name.values():
-        said = f"{predictor.signature.instructions}\n\n{SENTENCES[seed % len(SENTENCES)]}"
-        predictor.signature = predictor.signature.with_instructions(said)
+        instructions = f"{predictor.signature.instructions}\n\n{SENTENCES[seed % len(SENTENCES)]}"
+        predictor.signature = predictor.signature.with_instructions(instructions)
     return placebo
 
 
@@ -368,12 +386,14 @@ def make_short_proposer(adapter: dspy.Adapter) -> Callable[..., dict[str, str]]:
         half = LONGEST_INPUT // 2
         return text if len(text) <= LONGEST_INPUT else f"{text[:half]} ... {text[-half:]}"
 
+    def shorten_inputs(record: dict[str, Any]) -> dict[str, Any]:
+        return {**record, "Inputs": {key: shorten(str(text)) for key, text in record["Inputs"].items()}}
+
     def propose(candidate: Any, reflective_dataset: Any, components_to_update: list[str]) -> dict[str, str]:
-        shown = {
-            name: [{**one, "Inputs": {key: shorten(str(text)) for key, text in one["Inputs"].items()}} for one in told]
-            for name, told in reflective_dataset.items()
+        examples = {
+            name: [shorten_inputs(record) for record in records] for name, records in reflective_dataset.items()
         }
-        return ask(candidate, shown, components_to_update)
+        return ask(candidate, examples, components_to_update)
 
     return propose
 
@@ -386,8 +406,9 @@ class UnsolvedBatches:
         self.search, self._dice, self._round = search, random.Random(search.seed), list[int]()
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:  # noqa: ARG002
-        best, calibration = self.search.rollouts.best_candidate, self.search.calibration
-        unsolved = [n for n, each in enumerate(calibration.train) if best is None or not is_solved(best, [each])]
+        best = self.search.rollouts.best_candidate
+        calibration = self.search.calibration
+        unsolved = [n for n, variant in enumerate(calibration.train) if best is None or not is_solved(best, [variant])]
         if not unsolved:
             self.search.rollouts.end_search("every train variant was solved at the first trial")
             raise CompileStopped
@@ -396,14 +417,15 @@ class UnsolvedBatches:
         if len(self._round) < size:
             rest = [place for place in unsolved if place not in self._round]
             self._round += self._dice.sample(rest, len(rest))
-        taken, self._round = self._round[:size], self._round[size:]
-        return taken
+        batch = self._round[:size]
+        self._round = self._round[size:]
+        return batch
 
 
 def select_called_predictors(state: Any, trajectories: Any, scores: Any, index: int, candidate: Any) -> list[str]:  # noqa: ARG001
     """GEPA's component selector: every predictor that was called in these rollouts."""
-    said = {call[0].signature.instructions for data in trajectories for call in data["trace"]}
-    return [name for name, instruction in candidate.items() if instruction in said]
+    instructions = {call[0].signature.instructions for data in trajectories for call in data["trace"]}
+    return [name for name, instruction in candidate.items() if instruction in instructions]
 
 
 def mipro(search: Search) -> Iterator[Agent]:
@@ -424,7 +446,9 @@ def mipro(search: Search) -> Iterator[Agent]:
             seed=search.seed,
             track_stats=False,
         ),
-        lambda rollout: [(each.predictor, each.given, each.said) for each in list_lessons(rollout, search.open)],
+        lambda rollout: [
+            (lesson.predictor, lesson.given, lesson.said) for lesson in list_lessons(rollout, search.open)
+        ],
         num_trials=CIRCLES * trials,
         minibatch=False,
         program_aware_proposer=False,  # the program's code says nothing of the task
@@ -438,8 +462,8 @@ def count_combined_instructions(trials: int) -> int:
 
 
 def count_mipro_proposals(calibration: Calibration, rollouts: int) -> int:
-    left = rollouts - calibration.val_rollouts - len(calibration.train)
-    return count_combined_instructions(left // calibration.val_rollouts)
+    remaining = rollouts - calibration.val_rollouts - len(calibration.train)
+    return count_combined_instructions(remaining // calibration.val_rollouts)
 
 
 # Demonstrations from play on train, by the program or its teacher: each is a single step with the task, what was seen
@@ -466,13 +490,13 @@ class Lesson:
 def bootstrap(search: Search) -> Iterator[Agent]:
     """One set of demonstrations from what went well on train (Khattab et al. 2023)."""
     program = search.agent.deepcopy()
-    played = search.rollouts.play_all(search.agent, search.calibration.train)
-    lessons = [lesson for rollout in played for lesson in list_lessons(rollout, search.open)]
-    chosen = choose_lessons(lessons, DEMO_TOKENS, f"{search.seed} 0")
-    for name, shown in chosen.items():
-        demos = [dspy.Example(augmented=True, **lesson.given, **lesson.said) for lesson in shown]
+    rollouts = search.rollouts.play_all(search.agent, search.calibration.train)
+    lessons = [lesson for rollout in rollouts for lesson in list_lessons(rollout, search.open)]
+    selection = choose_lessons(lessons, DEMO_TOKENS, f"{search.seed} 0")
+    for name, selected in selection.items():
+        demos = [dspy.Example(augmented=True, **lesson.given, **lesson.said) for lesson in selected]
         program.predictors_by_name[name].demos = demos
-    if chosen:
+    if selection:
         yield program
     else:
         search.rollouts.end_search("no rollout on train has anything that is short enough and good enough to show")
@@ -482,17 +506,19 @@ def list_lessons(rollout: Rollout, names: Collection[str]) -> list[Lesson]:
     """The lessons for these predictors in a rollout that went well: of the actor, actions that earned points and all
     actions of a trial that solved the variant; of the reflector, plans after which the next trial did better; of other
     predictors, every call."""
-    trials, lessons = [result.trajectory for result in rollout.trials if result.trajectory], list[Lesson]()
-    for name, given, said in rollout.calls if rollout.score >= WORTH_SHOWING else ():
-        earns, solves = True, False
+    lessons: list[Lesson] = []
+    trials = [result.trajectory for result in rollout.trials if result.trajectory]
+    for name, inputs, outputs in rollout.calls if rollout.score >= WORTH_SHOWING else ():
+        earns = True
+        solves = False
         if name == "actor":
-            steps = [(trial.steps[index], trial.solved) for trial, index in match_steps(said, trials)]
+            steps = [(trial.steps[index], trial.solved) for trial, index in match_steps(outputs, trials)]
             earns = any(step.reward > 0 for step, _ in steps)
             solves = any(step.understood for step, solved in steps if solved)
         elif name == "reflector":
-            read = given["transcript"]
-            earns = any(b.accumulator > a.accumulator and is_transcript_of(read, a) for a, b in pairwise(trials))
-        if name in names and (earns or solves) and (short := shorten_call(name, given, said)):
+            transcript = inputs["transcript"]
+            earns = any(b.accumulator > a.accumulator and is_transcript_of(transcript, a) for a, b in pairwise(trials))
+        if name in names and (earns or solves) and (short := shorten_call(name, inputs, outputs)):
             lessons.append(Lesson(name, rollout.variant.task, earns, *short))
     return lessons
 
@@ -501,22 +527,26 @@ def choose_lessons(lessons: Sequence[Lesson], tokens: int, dice: str) -> dict[st
     """Predictor to the lessons of a set, of at most `tokens` tokens. Task types take turns, and in every other turn an
     action that earned points comes first, as long as there are any."""
     throw = random.Random(dice)
-    chosen: dict[str, list[Lesson]] = {}
-    for name in dict.fromkeys(each.predictor for each in lessons):
-        own = [each for each in lessons if each.predictor == name]
-        tasks = sorted({each.task for each in own})
+    selection: dict[str, list[Lesson]] = {}
+    for name in dict.fromkeys(lesson.predictor for lesson in lessons):
+        available = [lesson for lesson in lessons if lesson.predictor == name]
+        tasks = sorted({lesson.task for lesson in available})
         throw.shuffle(tasks)
-        ordered, room = [], tokens
+        room = tokens
+        ordered = []
         for task in tasks:
-            piles = [[each for each in own if (each.task, each.earns) == (task, earns)] for earns in (True, False)]
+            piles = [
+                [lesson for lesson in available if (lesson.task, lesson.earns) == (task, earns)]
+                for earns in (True, False)
+            ]
             for pile in piles:
                 throw.shuffle(pile)
-            ordered.append([each for pair in zip_longest(*piles) for each in pair if each])
+            ordered.append([lesson for pair in zip_longest(*piles) for lesson in pair if lesson])
         for lesson in chain.from_iterable(zip_longest(*ordered)):
-            if lesson and lesson.tokens <= room and lesson not in chosen.get(name, ()):
-                chosen.setdefault(name, []).append(lesson)
+            if lesson and lesson.tokens <= room and lesson not in selection.get(name, ()):
+                selection.setdefault(name, []).append(lesson)
                 room -= lesson.tokens
-    return chosen
+    return selection
 
 
 def shorten_call(
@@ -574,17 +604,18 @@ def _read_wordings(file: Path, agent: Agent) -> Iterator[tuple[str, str]]:
         raise UsageError(f"cannot read the candidates {file}: {why}; {form} into it{explain_absence(file)}") from None
     if not table:
         raise UsageError(f"{file} holds no instruction; {form}")
-    now = {name: each.signature.instructions for name, each in agent.predictors_by_name.items()}
+    present = {name: predictor.signature.instructions for name, predictor in agent.predictors_by_name.items()}
     for name, texts in table.items():
-        if name not in now:
-            raise UnknownName(f"role in {file},", name, now, f"{agent.method.name} has no other.")
-        if not (isinstance(texts, list) and texts and all(isinstance(each, str) and each.strip() for each in texts)):
+        if name not in present:
+            raise UnknownName(f"role in {file},", name, present, f"{agent.method.name} has no other.")
+        if not (isinstance(texts, list) and texts and all(isinstance(text, str) and text.strip() for text in texts)):
             raise UsageError(f"{file}: {name} is no list of instructions; {form.replace('actor', name)}")
-        met = {" ".join(now[name].split()): "the present instruction"}
+        origins = {" ".join(present[name].split()): "the present instruction"}
         for number, text in enumerate(map(cleandoc, texts), 1):
-            if same := met.get(words := " ".join(text.split())):
+            words = " ".join(text.split())
+            if same := origins.get(words):
                 raise UsageError(f"{file}: instruction {number} of {name} is {same} once more; leave it out")
-            met[words] = f"instruction {number}"
+            origins[words] = f"instruction {number}"
             yield name, text.strip()
 
 

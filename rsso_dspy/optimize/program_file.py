@@ -170,8 +170,8 @@ class Compiled:
     schema: int = SCHEMA
 
     def __repr__(self) -> str:
-        said = self.confirmation or ("made elsewhere" if self.is_made_elsewhere else "no verdict")
-        return f"Compiled({self.method}, {self.optimizer}, {said})"
+        verdict = self.confirmation or ("made elsewhere" if self.is_made_elsewhere else "no verdict")
+        return f"Compiled({self.method}, {self.optimizer}, {verdict})"
 
     @property
     def lm_calls(self) -> int:
@@ -190,8 +190,12 @@ class Compiled:
     @property
     def compared(self) -> tuple[TriedProgram, ...]:
         """The programs that were played on all of val."""
-        whole = (None, len(self.val))
-        return tuple(each for each in self.tried if each.scores and not each.dropped and each.val_played in whole)
+        complete_counts = (None, len(self.val))
+        return tuple(
+            program
+            for program in self.tried
+            if program.scores and not program.dropped and program.val_played in complete_counts
+        )
 
     def count_val_played(self, tried: TriedProgram) -> int:
         """How many val variants one of the tried programs was played on."""
@@ -229,10 +233,15 @@ class Compiled:
 
     @property
     def changes(self) -> tuple[str, ...]:
-        zero_shot, state = Agent(self.method).dump_state(), self.chosen_state
-        words = [name for name, each in state.items() if _has_other_words(each, zero_shot[name])]
-        shown = [f"{len(each['demos'])} demonstrations of {name}" for name, each in state.items() if each["demos"]]
-        return (*(f"instruction of {name}" for name in words), *shown)
+        zero_shot = Agent(self.method).dump_state()
+        state = self.chosen_state
+        words = [name for name, predictor in state.items() if _has_other_words(predictor, zero_shot[name])]
+        demonstrations = [
+            f"{len(predictor['demos'])} demonstrations of {name}"
+            for name, predictor in state.items()
+            if predictor["demos"]
+        ]
+        return (*(f"instruction of {name}" for name in words), *demonstrations)
 
     def agent(self, method: str | None = None) -> Agent:
         """The program, for its own method or for that method with a constitution added, which has the same prompts."""
@@ -256,11 +265,10 @@ def _has_other_words(state: PredictorState, zero_shot: PredictorState) -> bool:
 
 def hash_schema(agent: Agent) -> str:
     """Hash of names, kinds and types of the fields of all predictors, which a saved state must fit; not of words."""
-    fields = {
-        name: [(key, str(info.annotation), key in outputs) for key, info in each.signature.fields.items()]
-        for name, each in agent.predictors_by_name.items()
-        for outputs in [each.signature.output_fields]
-    }
+    fields = {}
+    for name, predictor in agent.predictors_by_name.items():
+        outputs = predictor.signature.output_fields
+        fields[name] = [(key, str(info.annotation), key in outputs) for key, info in predictor.signature.fields.items()]
     return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]
 
 
@@ -268,11 +276,11 @@ def derive_program_name(path: Path | str) -> str:
     """The name of a program in runs and tables. Raises `UsageError` for one that cannot stand in the name of a folder
     or in a list, or is reserved."""
     name = Path(path).stem
-    taken = (ZERO_SHOT, *ADDITIONS)
-    if not re.fullmatch(r"[\w.-]+", name) or name in taken:
+    reserved = (ZERO_SHOT, *ADDITIONS)
+    if not re.fullmatch(r"[\w.-]+", name) or name in reserved:
         raise UsageError(
             f"{path}: a compiled program is called after its file, and {name!r} is not a name of letters, digits, '.', "
-            f"'_' and '-' other than {', '.join(taken)}; rename the file, or name another"
+            f"'_' and '-' other than {', '.join(reserved)}; rename the file, or name another"
         )
     return name
 
@@ -287,8 +295,8 @@ def load(path: Path | str, to_play: bool = True) -> Compiled:
         if is_plain_state(data):
             return _load_saved_agent(path)
         if not isinstance(data, dict) or (data.get("kind"), data.get("schema")) != (KIND, SCHEMA):
-            made = "`rsso-dspy compile -o FILE` makes one, and agent.save(FILE) a state"
-            raise UsageError(f"no compiled program of version {SCHEMA}; {made}")
+            advice = "`rsso-dspy compile -o FILE` makes one, and agent.save(FILE) a state"
+            raise UsageError(f"no compiled program of version {SCHEMA}; {advice}")
         compiled = FILE.validate_python(data)
         _check_calibration(compiled)
         if to_play:
@@ -310,18 +318,18 @@ def load_programs(texts: Sequence[str], unconfirmed: bool = False) -> dict[str, 
     """The programs of a run by name: `zero-shot`, which is None here, or files. With `unconfirmed`, a candidate that is
     not confirmed plays. Raises `UsageError` when two programs have one name, for a file that would play the program its
     compile started from instead of what it found, and whatever `load` raises."""
-    found: dict[str, Compiled | None] = {}
+    programs: dict[str, Compiled | None] = {}
     for text in texts:
         name = text if text == ZERO_SHOT else derive_program_name(text)
-        if name in found:
+        if name in programs:
             why = "a program has the name of its file; rename one of the files"
             raise UsageError(f"--programs names {name!r} twice: {why}")
-        found[name] = None if text == ZERO_SHOT else _select_played(text, load(text), unconfirmed)
-    if ZERO_SHOT in found:
-        for name, compiled in found.items():
+        programs[name] = None if text == ZERO_SHOT else _select_played(text, load(text), unconfirmed)
+    if ZERO_SHOT in programs:
+        for name, compiled in programs.items():
             if compiled is not None and compiled.is_made_elsewhere:
                 _check_differs_from_zero_shot(name, compiled)
-    return found
+    return programs
 
 
 def _check_differs_from_zero_shot(name: str, compiled: Compiled) -> None:
@@ -357,7 +365,7 @@ def _load_saved_agent(path: Path) -> Compiled:
     agent = Agent(saved.method)
     predictors = {name: {**state, "lm": None} for name, state in saved.predictors.items()}  # data, and no model
     agent.load_state(merge_state(path, replace(saved, predictors=predictors), saved.method, agent.dump_state()))
-    state = {name: {**each, "traces": [], "train": []} for name, each in agent.dump_state().items()}
+    state = {name: {**predictor, "traces": [], "train": []} for name, predictor in agent.dump_state().items()}
     return Compiled(
         method=saved.method,
         optimizer=ELSEWHERE,
@@ -399,12 +407,13 @@ def _check_playable(compiled: Compiled) -> None:
             f"it was compiled for other signatures (other fields) than those of {compiled.method} here; compile "
             "again, or use the rsso-dspy it was made with"
         )
-    for each in (compiled, compiled.select_candidate()):
-        found = fingerprint_program(agent := each.agent())
-        if found != each.program or agent.dump_state().keys() != each.state.keys():
+    for version in (compiled, compiled.select_candidate()):
+        agent = version.agent()
+        fingerprint = fingerprint_program(agent)
+        if fingerprint != version.program or agent.dump_state().keys() != version.state.keys():
             raise UsageError(
                 "its prompts were changed after compiling, so its scores are another program's; restore it, or, to "
-                f'play it all the same, write "program": "{found}" into it'
+                f'play it all the same, write "program": "{fingerprint}" into it'
             )
 
 
@@ -414,26 +423,27 @@ def describe_verdict(compiled: Compiled) -> str:
 
 def describe_noise(compiled: Compiled) -> Iterator[str]:
     """What equally good programs differ by: the placebo and the program to improve, on val."""
-    metrics = {each.program: each.scores.metric for each in compiled.compared if each.scores}
-    placebo = next((each for each in compiled.compared if each.placebo), None)
-    others = [each for each in compiled.compared if not each.placebo]
-    if placebo is None or not others:
+    metrics = {program.program: program.scores.metric for program in compiled.compared if program.scores}
+    placebo = next((program for program in compiled.compared if program.placebo), None)
+    programs = [program for program in compiled.compared if not program.placebo]
+    if placebo is None or not programs:
         return
-    before = others[0]
-    gain = 100 * round(metrics[placebo.program] - metrics[before.program], 4)
-    told = "the rule-based player heeds none, so this shows no luck" if compiled.rule_based else "so much is luck"
-    yield f"noise: a rewording that means nothing gained {gain:+.1f} points on val; {told}"
-    differences = [score - before.per_variant.get(key, score) for key, score in placebo.per_variant.items()]
+    start = programs[0]
+    gain = 100 * round(metrics[placebo.program] - metrics[start.program], 4)
+    meaning = "the rule-based player heeds none, so this shows no luck" if compiled.rule_based else "so much is luck"
+    yield f"noise: a rewording that means nothing gained {gain:+.1f} points on val; {meaning}"
+    differences = [score - start.per_variant.get(key, score) for key, score in placebo.per_variant.items()]
     if compiled.confirm and not compiled.rule_based and any(differences):
-        deviation = sqrt(fmean(each**2 for each in differences))
-        count, pairs = sum(abs(each) >= 0.05 for each in differences), len(compiled.confirm)
+        deviation = sqrt(fmean(difference**2 for difference in differences))
+        count = sum(abs(difference) >= 0.05 for difference in differences)
+        pairs = len(compiled.confirm)
         yield (
             f"power: it scored otherwise on {count} of {len(differences)} variants, by {100 * deviation:.0f} points "
             "(standard deviation); where programs differ by so much, a true gain of about "
             f"{100 * find_smallest_gain_at(deviation, pairs):.0f} points is confirmed in four of five such compiles "
             f"({pairs} confirm variants, p < {LEVEL})"
         )
-    if metrics[placebo.program] - max(metrics[each.program] for each in others) >= WORTH:
+    if metrics[placebo.program] - max(metrics[program.program] for program in programs) >= WORTH:
         yield (
             "WARNING: that placebo did better on val than every candidate: what val tells here is noise. It is not "
             "chosen and cannot be confirmed."
@@ -459,15 +469,18 @@ class RoleDifference:
 def compare_states(
     before: Mapping[str, PredictorState], after: Mapping[str, PredictorState]
 ) -> Iterator[RoleDifference]:
-    for name, one in before.items():
-        old, new = (list(map(_format_demonstration, state["demos"])) for state in (one, after[name]))
-        words, now = one["signature"], after[name]["signature"]
+    for name, old_state in before.items():
+        new_state = after[name]
+        old_demos = [_format_demonstration(demo) for demo in old_state["demos"]]
+        new_demos = [_format_demonstration(demo) for demo in new_state["demos"]]
+        old_words = old_state["signature"]
+        new_words = new_state["signature"]
         yield RoleDifference(
             name,
-            changed=_has_other_words(after[name], one) or old != new,
-            rows=tuple(align_sentences(words["instructions"], now["instructions"])),
-            fields=_list_changed_fields(words["fields"], now["fields"]),
-            added=tuple(demo for demo in new if demo not in old),
+            changed=_has_other_words(new_state, old_state) or old_demos != new_demos,
+            rows=tuple(align_sentences(old_words["instructions"], new_words["instructions"])),
+            fields=_list_changed_fields(old_words["fields"], new_words["fields"]),
+            added=tuple(demo for demo in new_demos if demo not in old_demos),
         )
 
 
@@ -476,7 +489,7 @@ def _list_changed_fields(before: Sequence[FieldState], after: Sequence[FieldStat
     if len(before) != len(after):
         return ()
     pairs = zip(before, after, strict=True)
-    return tuple(field["prefix"].rstrip(":") for field, other in pairs if field != other)
+    return tuple(old["prefix"].rstrip(":") for old, new in pairs if old != new)
 
 
 def list_changes(before: Mapping[str, PredictorState], after: Mapping[str, PredictorState]) -> Iterator[RoleChange]:
@@ -494,14 +507,15 @@ def list_changes(before: Mapping[str, PredictorState], after: Mapping[str, Predi
 
 def count_differences(one: Iterable[RoleChange], other: Iterable[RoleChange]) -> int:
     """In how many sentences, list lines, fields and demonstrations two programs differ, by their changes."""
-    lines, others = (Counter(line for change in changes for line in change.list_lines()) for changes in (one, other))
-    return ((lines - others) + (others - lines)).total()
+    lines = Counter(line for change in one for line in change.list_lines())
+    other_lines = Counter(line for change in other for line in change.list_lines())
+    return ((lines - other_lines) + (other_lines - lines)).total()
 
 
 def align_sentences(before: str, after: str) -> Iterator[tuple[Op, str]]:
     """The sentences and list lines of two instructions, however their sources were wrapped."""
     old, new = (
-        [each for part in _BREAK.split(text) for each in _SENTENCE.split(" ".join(part.split())) if each]
+        [sentence for part in _BREAK.split(text) for sentence in _SENTENCE.split(" ".join(part.split())) if sentence]
         for text in (before, after)
     )
     for op, a0, a1, b0, b1 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
@@ -510,11 +524,12 @@ def align_sentences(before: str, after: str) -> Iterator[tuple[Op, str]]:
 
 
 def _abridge_demonstration(shown: Mapping[str, str]) -> str:
-    text, half = " ".join(" ".join(shown.values()).split()), DEMONSTRATION_LENGTH // 2
+    text = " ".join(" ".join(shown.values()).split())
+    half = DEMONSTRATION_LENGTH // 2
     short = text if len(text) <= DEMONSTRATION_LENGTH else f"{text[:half]} ... {text[-half:]}"
     return f"{hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:8]} {short}"
 
 
 def _format_demonstration(demo: Mapping[str, Any]) -> dict[str, str]:
-    shown = {key: value for key, value in demo.items() if key != "augmented"}
-    return {key: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for key, v in shown.items()}
+    fields = {key: value for key, value in demo.items() if key != "augmented"}
+    return {key: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for key, v in fields.items()}

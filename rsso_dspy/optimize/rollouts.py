@@ -87,10 +87,13 @@ class RolloutLogs:
         """The rollout of a program on a variant; None when it was not played to its end, or its log is damaged."""
         log = self.store.load_log(self.store.path_of(unit)) if self.store else None
         try:
-            found = _ROLLOUT.validate_python(log.rollout) if log and log.rollout else None
+            rollout = _ROLLOUT.validate_python(log.rollout) if log and log.rollout else None
         except ValidationError:
             return None
-        return found and replace(found, calls=tuple((name, _restore(given), said) for name, given, said in found.calls))
+        if rollout is None:
+            return None
+        calls = tuple((name, _restore(inputs), outputs) for name, inputs, outputs in rollout.calls)
+        return replace(rollout, calls=calls)
 
     def open_log(self, unit: Unit) -> UnitLog:
         """The log of a unit, to play on; what it holds is not asked again."""
@@ -119,8 +122,8 @@ class RolloutLogs:
 
 
 def _make_identity(request: Mapping[str, Any]) -> dict[str, Any]:
-    asked = {name: value for name, value in request.items() if name != "identity"}
-    return {"request": asked, **request["identity"]}
+    fields = {name: value for name, value in request.items() if name != "identity"}
+    return {"request": fields, **request["identity"]}
 
 
 def _restore(given: dict[str, Any]) -> dict[str, Any]:
@@ -211,7 +214,8 @@ class Rollouts:
     @property
     def has_spent_search_share(self) -> bool:
         """Whether the search has used its share of the money; the rest is for the rollouts that are kept back."""
-        limit, share = self.purse.max_cost, 1 - self.reserved / int(self.wanted.max_rollouts)
+        limit = self.purse.max_cost
+        share = 1 - self.reserved / int(self.wanted.max_rollouts)
         return bool(self.reserved) and limit is not None and self.purse.cost >= share * limit
 
     def end_search(self, why: str) -> None:
@@ -239,9 +243,9 @@ class Rollouts:
 
     def find_abandoned_usage(self) -> dict[str, Usage]:
         """What attempts that were cut short cost and this one had no use for, by role."""
-        spent = sorted(self.logs.sum_usage().items())
-        left = {role: usage.subtract(self.usage.get(role, Usage())) for role, usage in spent}
-        return {role: usage for role, usage in left.items() if usage != Usage()}
+        totals = sorted(self.logs.sum_usage().items())
+        unused = {role: usage.subtract(self.usage.get(role, Usage())) for role, usage in totals}
+        return {role: usage for role, usage in unused.items() if usage != Usage()}
 
     # Candidates.
 
@@ -250,8 +254,10 @@ class Rollouts:
         """The candidate with the highest mean metric over the val variants, in thousandths (below that only invalid
         actions differ), the earliest of equals; None until one was played on all of them. Placebos and dropped
         candidates do not count."""
-        tried = [each for each in list(self.candidates.values()) if not each.placebo and not each.dropped]
-        scored = [(each.mean_over(self.val, self.seeds), each) for each in tried]
+        tried = [
+            candidate for candidate in list(self.candidates.values()) if not candidate.placebo and not candidate.dropped
+        ]
+        scored = [(candidate.mean_over(self.val, self.seeds), candidate) for candidate in tried]
         return max(((round(m, 3), c) for m, c in scored if m is not None), key=itemgetter(0), default=(0, None))[1]
 
     def find_variant(self, key: str) -> Variant:
@@ -272,7 +278,7 @@ class Rollouts:
 
     def count_missing(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> int:
         name = fingerprint_program(program)
-        return sum((name, each, n) not in self._played for each in variants for n in range(seeds))
+        return sum((name, variant, n) not in self._played for variant in variants for n in range(seeds))
 
     # Playing.
 
@@ -282,8 +288,8 @@ class Rollouts:
         with self._lock:
             candidate = self.register_candidate(program)
             job = (candidate.program, variant, repeat)
-            if known := self._played.get(job):
-                future = known
+            if earlier_future := self._played.get(job):
+                future = earlier_future
             else:
                 cost = 0 if self.is_free(variant) else 1
                 if self.is_halted or self.rollouts_left < cost:
@@ -294,8 +300,8 @@ class Rollouts:
                 future = self._played[job] = Future()
                 if not self._find_lead(variant):
                     self._format.expect(self._make_unit(job))
-        if known:
-            return known.result()
+        if earlier_future:
+            return earlier_future.result()
         try:
             if rollout := self.logs.find_rollout(self._make_unit(job)):  # an earlier attempt has paid for it
                 for role, usage in sum_usage(rollout.trials).items():
@@ -359,17 +365,21 @@ class Rollouts:
         `CompileStopped`."""
         programs = {id(program): program for program, _, _ in wanted}
         names = {key: fingerprint_program(program) for key, program in programs.items()}
-        covered, left = [], self.rollouts_left
+
+        covered = []
+        remaining = self.rollouts_left
         for program, variant, repeat in wanted:
-            left -= not self.is_free(variant) and (names[id(program)], variant, repeat) not in self._played
-            if left >= 0:
+            remaining -= not self.is_free(variant) and (names[id(program)], variant, repeat) not in self._played
+            if remaining >= 0:
                 covered.append((program, variant, repeat))
         with ThreadPoolExecutor(max_workers=self.jobs, thread_name_prefix="rollout") as threads:
-            played = [future.result() for future in [threads.submit(self.play, *each) for each in covered]]
-        if left < 0:
+            futures = [threads.submit(self.play, *request) for request in covered]
+            rollouts = [future.result() for future in futures]
+
+        if remaining < 0:
             self.stop_compile("rollouts")
             raise CompileStopped
-        return played
+        return rollouts
 
     def wait_until_idle(self) -> None:
         wait(list(self._played.values()))
@@ -393,14 +403,16 @@ class Rollouts:
 
     def _play_variant(self, program: Agent, job: Job) -> Rollout:
         _, variant, repeat = job
-        names = {id(predictor): each for each, predictor in program.predictors_by_name.items()}
-        lead, usual = self._find_lead(variant), self.live.runtime
-        hidden = frozenset(each.key for each in (*self.val, *self.wanted.calibration.confirm))
-        watched, log = GoalRecordingEnvironments(usual.environments, hidden), self.logs.open_log(self._make_unit(job))
+        names = {id(predictor): name for name, predictor in program.predictors_by_name.items()}
+        lead = self._find_lead(variant)
+        usual = self.live.runtime
+        hidden = frozenset(withheld.key for withheld in (*self.val, *self.wanted.calibration.confirm))
+        watched = GoalRecordingEnvironments(usual.environments, hidden)
+        log = self.logs.open_log(self._make_unit(job))
         runtime = replace(
             usual,
             environments=watched,
-            budget=lambda one: min(usual.budget(one), self.wanted.options.steps),
+            budget=lambda any_variant: min(usual.budget(any_variant), self.wanted.options.steps),
             spend=self.record_usage,
             recall=self.recall_usage,
             hear_answers=usual.hear_answers if lead else partial(self._hear_answers, self._make_unit(job)),
@@ -418,7 +430,9 @@ class Rollouts:
             if lead:
                 log.write_entry({"unit": {"teacher": True}}, unless=log.head)
             trials = Agent.forward(program, variant, seed=self.wanted.seed + repeat).trials
-            calls = tuple((names[id(each)], given, said.toDict()) for each, given, said in dspy.settings.trace)
+            calls = tuple(
+                (names[id(predictor)], inputs, outputs.toDict()) for predictor, inputs, outputs in dspy.settings.trace
+            )
             if failure := trials[-1].failure:
                 log.void(0, f"it could not be played: {failure}")
                 raise BackendFailure(
@@ -440,7 +454,8 @@ def log_calls(log: UnitLog) -> Iterator[None]:
 
 def choose_candidate(rollouts: Rollouts) -> CandidateProgram | None:
     """The candidate that did best on `val`; None when none beat the program to improve by a tenth of a point."""
-    start, best = next(iter(rollouts.candidates.values()), None), rollouts.best_candidate
+    start = next(iter(rollouts.candidates.values()), None)
+    best = rollouts.best_candidate
     return None if best is start else best
 
 
@@ -448,8 +463,8 @@ def select_kept_candidate(rollouts: Rollouts) -> CandidateProgram | None:
     """The candidate that the file keeps, whatever its verdict: the highest mean on `val`, in thousandths, of those that
     were played on all of it; else the one that got furthest, on `val` and then on train, and of these the one that
     gained most there over the program to improve. The earliest of equals; None where no candidate was played."""
-    start, *others = rollouts.candidates.values()
-    tried = [candidate for candidate in others if candidate.rollouts and not candidate.placebo]
+    start, *candidates = rollouts.candidates.values()
+    tried = [candidate for candidate in candidates if candidate.rollouts and not candidate.placebo]
     means = {candidate.number: candidate.mean_over(rollouts.val, rollouts.seeds) for candidate in tried}
     if finished := [candidate for candidate in tried if means[candidate.number] is not None]:
         return max(finished, key=lambda candidate: round(means[candidate.number] or 0, 3))

@@ -35,8 +35,8 @@ class GoldPlayer:
         self._left: list[str] = []
 
     def complete(self, request: Request) -> Response:
-        told, _, newest = (request.messages[-1].text or "").rpartition("Observation:")
-        if "\nHistory:" not in told and all(message.role != "assistant" for message in request.messages):
+        context, _, newest = (request.messages[-1].text or "").rpartition("Observation:")
+        if "\nHistory:" not in context and all(message.role != "assistant" for message in request.messages):
             self._left = [*self._path]
         action = self._choose_action(bool(QUESTION.search(newest)))
         thought = f"Thought: The next step towards what the task asks for is to {action}.\n"
@@ -75,8 +75,8 @@ class Teacher:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        said = "demonstrations are taken from solutions of training variants, which no player of the paper was shown"
-        return () if self.backend else (f"taught by gold: {said}",)
+        note = "demonstrations are taken from solutions of training variants, which no player of the paper was shown"
+        return () if self.backend else (f"taught by gold: {note}",)
 
     def check(self, calibration: Calibration, optimizer: str) -> None:
         """Raise `UsageError` for an optimizer without use for a teacher, and what `check_gold_paths` raises."""
@@ -91,8 +91,10 @@ def choose_teacher(name: str, config: Config) -> Teacher:
     """Raises `UnknownName` for what is neither `gold` nor a backend of the configuration."""
     if name == GOLD:
         return Teacher(GOLD)
-    replay, taught = config.active_backend.replay, config.model_copy(update={"backend": name})
-    backend, settings = taught.active_backend, taught.resolve_settings()["backends"][name]
+    replay = config.active_backend.replay
+    taught = config.model_copy(update={"backend": name})
+    backend = taught.active_backend
+    settings = taught.resolve_settings()["backends"][name]
     return Teacher(name, backend.model_copy(update={"replay": replay}) if replay else backend, settings)
 
 
@@ -105,7 +107,7 @@ class Lead:
     def bill(self, trials: tuple[TrialResult, ...]) -> tuple[TrialResult, ...]:
         """The trials with their usage booked under the teacher's roles; a gold path costs nothing."""
         paid = [trial.usage.items() if self.asks_models else () for trial in trials]
-        booked = [{f"{TEACHING}{role}": usage for role, usage in each} for each in paid]
+        booked = [{f"{TEACHING}{role}": usage for role, usage in items} for items in paid]
         return tuple(replace(trial, usage=usage) for trial, usage in zip(trials, booked, strict=True))
 
 
@@ -113,10 +115,10 @@ def open_lead(teacher: Teacher, calibration: Calibration, live: Session) -> Lead
     """Raises `MissingKey` or `ConfigError` when the teacher's backend cannot work."""
     if teacher.backend is None:
         data = live.config.active_benchmark.locate_data(live.config.environment.data)
-        return Lead(ChatAdapter(), False, lambda runtime, one: play_gold(runtime, one, calibration, data))
+        return Lead(ChatAdapter(), False, lambda runtime, variant: play_gold(runtime, variant, calibration, data))
     backend = Backend(teacher.backend, Runtime.is_stopping)
-    own = {"backend": teacher.name, "backends": {teacher.name: teacher.backend}}
-    warmer = resolve_protocol(live.config.model_copy(update=own)).rules.retry_temperature
+    update = {"backend": teacher.name, "backends": {teacher.name: teacher.backend}}
+    warmer = resolve_protocol(live.config.model_copy(update=update)).rules.retry_temperature
     backend.check(warmer)
 
     def play_backend(runtime: Runtime, _: Variant) -> Runtime:

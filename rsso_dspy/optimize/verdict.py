@@ -60,21 +60,22 @@ class CandidateProgram:
     left: str = ""  # why it was not played on all of `val`, in words
 
     def list_rollouts(self, variant: Variant, seeds: int = 1) -> list[Rollout]:
-        played = self.rollouts.get(variant, {})
-        return [played[n] for n in range(seeds) if n in played]
+        by_seed = self.rollouts.get(variant, {})
+        return [by_seed[n] for n in range(seeds) if n in by_seed]
 
     def mean_on(self, variant: Variant, seeds: int = 1) -> float | None:
         """Mean metric over the first `seeds` seeds; None until all of them have been played."""
-        played = self.list_rollouts(variant, seeds)
-        return fmean(rollout.score for rollout in played) if len(played) == seeds else None
+        rollouts = self.list_rollouts(variant, seeds)
+        return fmean(rollout.score for rollout in rollouts) if len(rollouts) == seeds else None
 
     def list_met(self, variants: Sequence[Variant], seeds: int = 1) -> list[Variant]:
         """Those of the variants that it was played on with all seeds."""
         return [variant for variant in variants if self.mean_on(variant, seeds) is not None]
 
     def mean_over(self, variants: Sequence[Variant], seeds: int = 1) -> float | None:
-        known = [mean for variant in variants if (mean := self.mean_on(variant, seeds)) is not None]
-        return fmean(known) if known and len(known) == len(variants) else None
+        means = [self.mean_on(variant, seeds) for variant in variants]
+        scores = [mean for mean in means if mean is not None]
+        return fmean(scores) if scores and len(scores) == len(variants) else None
 
 
 # The race on `val`.
@@ -86,8 +87,9 @@ WORTH = 0.001  # how much better a candidate must be on `val`: a tenth of a poin
 def measure_deviation(candidates: Sequence[CandidateProgram], val: Sequence[Variant], seeds: int = 1) -> float:
     """The standard deviation of a paired difference between equally good programs: that of the placebo from the program
     to improve, which a model with a temperature makes large; at least `DEVIATION`."""
-    before, *others = candidates
-    squares = [subtract_scores(each, before, one, seeds) ** 2 for each in others if each.placebo for one in val]
+    start, *tried = candidates
+    placebos = [candidate for candidate in tried if candidate.placebo]
+    squares = [subtract_scores(placebo, start, variant, seeds) ** 2 for placebo in placebos for variant in val]
     return max(DEVIATION, sqrt(fmean(squares) * seeds) if squares else 0.0)
 
 
@@ -130,8 +132,8 @@ def _is_out_of_reach(behind: float, best: CandidateProgram, left: Sequence[Varia
 
 def estimate_score(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int) -> float:
     """The score of a dropped candidate on a variant that it was not played on: as far behind the best as elsewhere."""
-    met = [each for each in best.rollouts if each in candidate.rollouts]
-    behind = fmean(subtract_scores(candidate, best, each, seeds) for each in met) if met else 0.0
+    common = [shared for shared in best.rollouts if shared in candidate.rollouts]
+    behind = fmean(subtract_scores(candidate, best, shared, seeds) for shared in common) if common else 0.0
     return min(1.0, max(0.0, (best.mean_on(variant, seeds) or 0.0) + min(0.0, behind)))
 
 
@@ -141,8 +143,9 @@ def is_solved(candidate: CandidateProgram, variants: Sequence[Variant]) -> bool:
 
 def subtract_scores(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int = 1) -> float:
     """How much better the candidate is on a variant, from -1 to 1; 0 where one of both was not played on it."""
-    one, other = candidate.mean_on(variant, seeds), best.mean_on(variant, seeds)
-    return 0.0 if one is None or other is None else one - other
+    score = candidate.mean_on(variant, seeds)
+    best_score = best.mean_on(variant, seeds)
+    return 0.0 if score is None or best_score is None else score - best_score
 
 
 # The test.
@@ -174,8 +177,8 @@ class PairedTest:
     def __str__(self) -> str:
         low, high = self.interval or (0, 0)
         within = f", {1 - 2 * self.level:.0%} interval {low:+.3f} to {high:+.3f}" if self.interval else ""
-        found = f"{self.difference:+.3f} on {self.pairs} examples{within}, one-sided p {self.p:.3f}"
-        return f"{self.verdict}: {found}, level {self.level}"
+        numbers = f"{self.difference:+.3f} on {self.pairs} examples{within}, one-sided p {self.p:.3f}"
+        return f"{self.verdict}: {numbers}, level {self.level}"
 
 
 def compare_pairs(
@@ -184,13 +187,14 @@ def compare_pairs(
     """The test over these differences, one a pair. Pairs of one of the `groups`, such as variants of one task type, are
     alike, so their signs are flipped together. Raises `UsageError` for a difference that is not finite or too large,
     with its number from 1."""
-    for number, each in enumerate(differences, 1):
-        check_score(each, "difference of pair", number, most=MOST_DIFFERENCE)
+    for number, difference in enumerate(differences, 1):
+        check_score(difference, "difference of pair", number, most=MOST_DIFFERENCE)
     clusters = _group_pairs(differences, groups or range(len(differences)))
-    p, interval = _compute_p(clusters, 0.0), None
+    p = _compute_p(clusters, 0.0)
+    interval = None
     varied = len(clusters) >= _FEWEST_EQUAL or len(set(map(fmean, clusters))) > 1
     if varied and 0.5 ** len(clusters) < level:
-        mirrored = [[-each for each in cluster] for cluster in clusters]
+        mirrored = [[-difference for difference in cluster] for cluster in clusters]
         interval = -_find_upper_bound(mirrored, level), _find_upper_bound(clusters, level)
     return PairedTest(fmean(differences), interval, p, level, len(differences), groups=len(clusters) if groups else 0)
 
@@ -209,7 +213,8 @@ def _compute_p(clusters: Sequence[Sequence[float]], gain: float) -> float:
 
 def _find_upper_bound(clusters: Sequence[Sequence[float]], level: float) -> float:
     everything = [difference for cluster in clusters for difference in cluster]
-    inside, outside = fmean(everything), max(everything) + 1e-9
+    inside = fmean(everything)
+    outside = max(everything) + 1e-9
     for _ in range(24):
         middle = (inside + outside) / 2
         ruled_out = _compute_p([[-difference for difference in cluster] for cluster in clusters], -middle) < level
@@ -262,23 +267,23 @@ def judge_candidate(
     `confirm` was not played to its end."""
     if chosen is None:
         return Confirmation("not better", "no candidate did better on val than the program to improve", seeds=seeds)
-    scores = {each.key: (start.mean_on(each, seeds), chosen.mean_on(each, seeds)) for each in confirm}
-    known = {key: (one, other) for key, (one, other) in scores.items() if one is not None and other is not None}
-    if not confirm or len(known) < len(confirm):
-        why = f"{unplayed or 'it was cut short'}: {len(known)} of {len(confirm)} confirm variants were played"
+    scores = {variant.key: (start.mean_on(variant, seeds), chosen.mean_on(variant, seeds)) for variant in confirm}
+    paired = {key: (old, new) for key, (old, new) in scores.items() if old is not None and new is not None}
+    if not confirm or len(paired) < len(confirm):
+        why = f"{unplayed or 'it was cut short'}: {len(paired)} of {len(confirm)} confirm variants were played"
         return Confirmation("unconfirmed", why if confirm else "the calibration has no confirm variants", seeds=seeds)
-    types = [each.task for each in confirm]
+    types = [variant.task for variant in confirm]
     by_type = len(set(types)) >= FEWEST_TYPES
-    found = compare_pairs([other - one for one, other in known.values()], groups=types if by_type else None)
+    comparison = compare_pairs([new - old for old, new in paired.values()], groups=types if by_type else None)
     why = {
-        "confirmed": f"p below {found.level}",
-        "unconfirmed": f"p is not below {found.level}: equally good programs differ as much",
+        "confirmed": f"p below {comparison.level}",
+        "unconfirmed": f"p is not below {comparison.level}: equally good programs differ as much",
         "not better": "the interval rules out a gain",
-    }[found.verdict]
-    low, high = [round(each, 6) for each in found.interval] if found.interval else (None, None)
-    numbers = (round(found.difference, 6), low, high, round(found.p, 6), found.level, found.pairs)
-    per_variant = {key: (round(one, 4), round(other, 4)) for key, (one, other) in known.items()}
-    return Confirmation(found.verdict, why, *numbers, seeds, per_variant, found.groups)
+    }[comparison.verdict]
+    low, high = [round(bound, 6) for bound in comparison.interval] if comparison.interval else (None, None)
+    numbers = (round(comparison.difference, 6), low, high, round(comparison.p, 6), comparison.level, comparison.pairs)
+    per_variant = {key: (round(old, 4), round(new, 4)) for key, (old, new) in paired.items()}
+    return Confirmation(comparison.verdict, why, *numbers, seeds, per_variant, comparison.groups)
 
 
 # Power: how large a gain must be for a compile to confirm it.
@@ -293,7 +298,8 @@ LARGEST_GAIN = round(int(FLIPPED * FLIP / _STEP + 1e-9) * _STEP, 3)  # that such
 @cache
 def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
     """The share of simulated compiles that confirm a true gain, of 0 to 1, with so many pairs."""
-    dice, shape = np.random.default_rng((pairs, seeds)), (DRAWS, pairs, seeds)
+    dice = np.random.default_rng((pairs, seeds))
+    shape = (DRAWS, pairs, seeds)
     sizes = dice.integers(*_SIZES, shape, endpoint=True) * (dice.random(shape) < FLIPPED)  # of every flip; 0 for none
     goes_up = dice.random(shape) < 0.5 + gain / (2 * FLIPPED * FLIP)
     return fmean(compute_one_sided_p(row) < LEVEL for row in np.where(goes_up, sizes, -sizes).sum(axis=2))
@@ -301,7 +307,8 @@ def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
 
 def find_smallest_gain(pairs: int, seeds: int = 1) -> float | None:
     """The smallest true gain that so many pairs confirm in four of five compiles; None if not even the largest one."""
-    low, high = 0, round(LARGEST_GAIN / _STEP)
+    low = 0
+    high = round(LARGEST_GAIN / _STEP)
     if compute_power(high * _STEP, pairs, seeds) < POWER:
         return None
     while high - low > 1:
@@ -312,25 +319,25 @@ def find_smallest_gain(pairs: int, seeds: int = 1) -> float | None:
 
 def describe_smallest_gain(pairs: int, seeds: int, rule_based: bool) -> str:
     """Say which true gain is confirmed in four of five compiles, from the spread that is assumed of the player."""
-    played = f"{pairs} confirm variants{f' with {seeds} seeds each' if seeds > 1 else ''}, p < {LEVEL}"
+    setting = f"{pairs} confirm variants{f' with {seeds} seeds each' if seeds > 1 else ''}, p < {LEVEL}"
     if not rule_based:
         points = find_smallest_gain_at(UNIT_SPREAD / sqrt(seeds), pairs)
         return (
             f"once the candidate is chosen, a true gain of about {points:.1f} points or more is confirmed in four of "
-            f"five such compiles: {played}; if equally good programs differ on a variant by a standard deviation of "
+            f"five such compiles: {setting}; if equally good programs differ on a variant by a standard deviation of "
             f"{UNIT_SPREAD:.0f} points, as a small model's at a temperature do"
         )
     flips = f"{FLIPPED:.0%} of rollouts flip by {100 * FLIP:.0f} points, as the rule-based player's do"
     if (gain := find_smallest_gain(pairs, seeds)) is None:
         return (
             f"where {flips}, a true gain of {100 * LARGEST_GAIN:.1f} points, the most that these flips can make, is "
-            f"confirmed in {100 * compute_power(LARGEST_GAIN, pairs, seeds):.0f} of 100 such compiles ({played}): a "
+            f"confirmed in {100 * compute_power(LARGEST_GAIN, pairs, seeds):.0f} of 100 such compiles ({setting}): a "
             "gain on more of the variants is confirmed more often; a larger --calib or more --seeds shows smaller ones"
         )
-    given = "scores differ from seed to seed, and " if seeds > 1 else ""
+    condition = "scores differ from seed to seed, and " if seeds > 1 else ""
     return (
         f"once the candidate is chosen, a true gain of {100 * gain:.1f} points or more is confirmed in four of five "
-        f"such compiles: {played}; if {given}{flips}"
+        f"such compiles: {setting}; if {condition}{flips}"
     )
 
 
@@ -363,13 +370,17 @@ def confirm(
         raise UsageError(f"a level of {level} confirms nothing or everything; take one between 0 and 0.5, e.g. {LEVEL}")
 
     def score_one(number: int, example: dspy.Example, program: dspy.Module) -> float:
-        said = metric(example, program(**example.inputs()))
-        value = said.score if isinstance(said, dspy.Prediction) and "score" in said else said
+        answer = metric(example, program(**example.inputs()))
+        value = answer.score if isinstance(answer, dspy.Prediction) and "score" in answer else answer
         return check_score(value, "score of example", number)
 
-    jobs = [(copy_context(), *each, program) for each in enumerate(examples, 1) for program in (program_a, program_b)]
+    programs = (program_a, program_b)
+    jobs = [
+        (copy_context(), number, example, program) for number, example in enumerate(examples, 1) for program in programs
+    ]
     with ThreadPoolExecutor(num_threads) as threads:  # an error cancels what has not begun
         scores = list(threads.map(lambda job: job[0].run(score_one, *job[1:]), jobs))
-    a, b = tuple(scores[::2]), tuple(scores[1::2])
-    found = compare_pairs([y - x for x, y in zip(a, b, strict=True)], level)
-    return replace(found, scores_a=a, scores_b=b)
+    scores_a = tuple(scores[::2])
+    scores_b = tuple(scores[1::2])
+    comparison = compare_pairs([b - a for a, b in zip(scores_a, scores_b, strict=True)], level)
+    return replace(comparison, scores_a=scores_a, scores_b=scores_b)
