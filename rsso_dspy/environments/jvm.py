@@ -73,8 +73,8 @@ def start_server(java: str, jar: str, heap: str, stopped: Callable[[], bool]) ->
         status, errors = process.wait(), process.read_errors()
         if status == -signal.SIGKILL:  # by someone, or OOM-killed
             raise SimulatorDied("the simulator process was killed while it started. Take a new one.")
-        said = errors[0] if errors else f"{port} {token}".strip()  # Java reports its own errors on stdout
-        raise OSError(f"exit status {status}{f' ({said})' if said else ''}")
+        reason = errors[0] if errors else f"{port} {token}".strip()  # Java reports its own errors on stdout
+        raise OSError(f"exit status {status}{f' ({reason})' if reason else ''}")
     except TimeoutError:
         process.end()
         raise OSError(
@@ -176,8 +176,8 @@ class Jvm(AbstractContextManager["Jvm"]):
                 answer = self._exchange_lines(command, seconds)
                 if not answer.startswith("!xr"):
                     return _decode_answer(answer)
-                told = self._exchange_lines(f"c\n{answer[3:].strip()}\ntoString\ne\n", seconds)
-                self._mark_dead(f"it failed with {_decode_answer(told)}")
+                description = self._exchange_lines(f"c\n{answer[3:].strip()}\ntoString\ne\n", seconds)
+                self._mark_dead(f"it failed with {_decode_answer(description)}")
             except TimeoutError:
                 self._mark_dead(f"a call took longer than {seconds:g} s")
                 if limit is not None:

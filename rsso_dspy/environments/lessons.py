@@ -69,8 +69,8 @@ REFLECTIONS = "data/reflections.toml"
 
 def name_all(names: Iterable[str]) -> Words | None:
     """The words ``{names}`` of a lesson, each name once; None without any."""
-    listed = ", ".join(dict.fromkeys(names))
-    return {"names": listed} if listed else None
+    text = ", ".join(dict.fromkeys(names))
+    return {"names": text} if text else None
 
 
 @dataclass(eq=False)
@@ -113,10 +113,10 @@ class _Row:
     def teach(self, episode: Episode) -> Lesson | None:
         words: dict[str, str] = {}
         for name in self.when.split():
-            found = getattr(episode, name)
-            if not found:
+            condition = getattr(episode, name)
+            if not condition:
                 return None
-            words |= found if isinstance(found, Mapping) else {}
+            words |= condition if isinstance(condition, Mapping) else {}
         for pattern, text in ((self.answer, episode.answer), (self.action, episode.action)):
             match = re.match(pattern, text)
             if match is None:

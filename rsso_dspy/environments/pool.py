@@ -177,7 +177,8 @@ class EnvironmentPool(AbstractContextManager["EnvironmentPool"]):
 
     def _drop_dead(self) -> None:
         """Close the idle environments that died, all of them once the pool is closed."""
-        for environment in [each for each in self._idle if self._closed or not each.alive]:
+        dead = [environment for environment in self._idle if self._closed or not environment.alive]
+        for environment in dead:
             environment.close()
             self._idle.remove(environment)
             self._all.discard(environment)
