@@ -102,9 +102,9 @@ class Agent(dspy.Module):
 
     def get_lm(self) -> dspy.BaseLM | None:
         """The model that all predictors have of their own; without one the user's, otherwise the session's actor's."""
-        own: dspy.BaseLM | None = super().get_lm() or find_users_lm()
-        if own is not None:
-            return own
+        lm: dspy.BaseLM | None = super().get_lm() or find_users_lm()
+        if lm is not None:
+            return lm
         with Runtime.get_current(self.benchmark) as runtime:
             return runtime.lm("actor", 0)
 
@@ -133,7 +133,7 @@ class Agent(dspy.Module):
         )
 
     def learn(self, trial: TrialRun, trajectory: Trajectory, is_last: bool) -> dict[str, dict[str, Any]]:
-        learning = [each for each in trial.memories if trial.rules.teaches(each.region, trajectory, is_last)]
+        learning = [memory for memory in trial.memories if trial.rules.teaches(memory.region, trajectory, is_last)]
         return {memory.region: memory.learn(trajectory) for memory in learning}
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -179,9 +179,9 @@ def _check_streaming(predictors: Iterable[dspy.Predict]) -> None:
     """Raise `UsageError` if a field of these is to be streamed from answers without DSPy's marks of fields."""
     if dspy.settings.send_stream is None or isinstance(dspy.settings.adapter, STREAMED):
         return
-    own = [id(predictor) for predictor in predictors]
+    ids = [id(predictor) for predictor in predictors]
     for listener in dspy.settings.stream_listeners or ():
-        if id(listener.predict) in own:
+        if id(listener.predict) in ids:
             raise UsageError(
                 f"the field {listener.signature_field_name} cannot be streamed from the short form of answer that "
                 "agents are asked for: set dspy.configure(adapter=dspy.ChatAdapter()), under which it streams"

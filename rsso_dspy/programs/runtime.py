@@ -100,9 +100,9 @@ class TrialRules:
     def teaches(self, region: str, trajectory: Trajectory, last: bool) -> bool:
         """Whether the memory of a region learns from a trial: somebody will read what it makes of it, or the protocol
         wants it anyway."""
-        wanted = self.learn_after_last or (trajectory.solved and self.learn_after_success)
-        read = region in self.lasting or not (last or (trajectory.solved and self.stop_on_success))
-        return (wanted or read) and not self.frozen
+        is_wanted = self.learn_after_last or (trajectory.solved and self.learn_after_success)
+        is_read = region in self.lasting or not (last or (trajectory.solved and self.stop_on_success))
+        return (is_wanted or is_read) and not self.frozen
 
 
 @dataclass(frozen=True, slots=True)
