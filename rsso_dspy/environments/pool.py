@@ -44,7 +44,8 @@ class Process:
             )
             self.files: list[Any] = [self._errors, self._popen.stdin]  # what is closed at its end
             undo.callback(self.end)  # no further thread can be started
-            self.pid, self._lines = self._popen.pid, SimpleQueue[bytes]()
+            self.pid = self._popen.pid
+            self._lines = SimpleQueue[bytes]()
             threading.Thread(target=_pass_on, args=(self._popen, self._lines), name="simulator", daemon=True).start()
             undo.pop_all()
 

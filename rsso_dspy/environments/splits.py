@@ -31,7 +31,9 @@ class TaskTable:
         self._held: Mapping[tuple[str, Split], int] | None = None
         self.selections = (*samples, FIRST)  # names of the selections of held-out variants, the default first
         self.examples = tuple(examples) or self.names()[:1]
-        self.example = f"{self.examples[-1]}::{rows[self.examples[-1]][samples[0] if samples else 'test'][0]}"
+        task = self.examples[-1]
+        selection = samples[0] if samples else "test"
+        self.example = f"{task}::{rows[task][selection][0]}"
         self.simplifications = tuple(simplifications)
 
     def limit(self, held: Mapping[tuple[str, Split], int]) -> "TaskTable":

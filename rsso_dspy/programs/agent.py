@@ -72,7 +72,8 @@ class Agent(dspy.Module):
                 memories[name].restore(start.memories[name])
             results = list(start.played)
             while len(results) < total and not (results and runtime.rules.stops_after(results[-1])):
-                trial, is_last = TrialRun(roles, memories.values(), variant, seed, results), len(results) + 1 == total
+                trial = TrialRun(roles, memories.values(), variant, seed, results)
+                is_last = len(results) + 1 == total
                 results.append(trial.run(self.play, partial(self.learn, is_last=is_last)))
                 if on_trial:
                     on_trial(results[-1], partial(_take_snapshots, memories))

@@ -166,7 +166,7 @@ def _add_regions(signature: "type[dspy.Signature]", memories: "tuple[type[Memory
     import dspy
 
     new = [memory for memory in memories if memory.region not in signature.input_fields]
-    for memory in sorted(new, key=lambda each: [*REGIONS, each.region].index(each.region)):
+    for memory in sorted(new, key=lambda kind: [*REGIONS, kind.region].index(kind.region)):
         description = REGIONS[memory.region].description if memory.region in REGIONS else memory.about
         place = list(signature.input_fields).index("notice" if changes_each_step(memory) else "task")
         signature = signature.insert(place, memory.region, dspy.InputField(desc=description, default=""), str)

@@ -38,11 +38,11 @@ class AgentPrediction(dspy.Prediction):
     def from_trials(
         cls, method: str, variant: Variant, trials: Sequence[TrialResult], memories: Mapping[str, Any], benchmark: str
     ) -> "AgentPrediction":
-        fields = {"method": method, "variant": variant.key, "trials": tuple(trials), "memories": dict(memories)}
-        failed = trials[-1].trajectory is None
-        score = None if failed else score_trials(trials)
-        points = None if failed else max(trial.trajectory.accumulator for trial in trials if trial.trajectory)
-        return cls(**fields, score=score, points=points, **({"benchmark": benchmark} if benchmark else {}))
+        values = {"method": method, "variant": variant.key, "trials": tuple(trials), "memories": dict(memories)}
+        has_failed = trials[-1].trajectory is None
+        score = None if has_failed else score_trials(trials)
+        points = None if has_failed else max(trial.trajectory.accumulator for trial in trials if trial.trajectory)
+        return cls(**values, score=score, points=points, **({"benchmark": benchmark} if benchmark else {}))
 
     def __repr__(self) -> str:
         outcomes = ", ".join(trial.trajectory.outcome if trial.trajectory else "error" for trial in self.trials)
@@ -80,8 +80,8 @@ def score_trials(trials: Sequence[TrialResult]) -> float:
             f"trial {failed[0].trial} was not played to its end, so it has no score: {failed[0].error}. Remove the "
             "cause (`rsso-dspy doctor` checks model and simulator), then repeat the call or the command."
         )
-    worth = [_value_trial(trial.trajectory) for trial in trials if trial.trajectory]
-    return (1 - FIRST_WEIGHT) * max(worth) + FIRST_WEIGHT * worth[0]
+    values = [_value_trial(trial.trajectory) for trial in trials if trial.trajectory]
+    return (1 - FIRST_WEIGHT) * max(values) + FIRST_WEIGHT * values[0]
 
 
 def _value_trial(trajectory: Trajectory) -> float:

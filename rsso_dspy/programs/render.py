@@ -106,7 +106,8 @@ def tell_outcome(trajectory: Trajectory) -> str:
     steps = trajectory.steps
     if not steps:
         return "The attempt was over before its first step."
-    last, score = len(steps), trajectory.environment_score
+    last = len(steps)
+    score = trajectory.environment_score
     last_step = f"step {last}, {_name_action(steps, last - 1)},"
     points = _list_points(trajectory, last)
     if trajectory.outcome == "failed" and steps[-1].reward < 0:

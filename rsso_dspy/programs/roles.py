@@ -46,7 +46,9 @@ class Roles:
 
     def begin_trial(self, ledger: "TrialLedger", rollout: int, retry: bool = False) -> None:
         """Ask under this rollout number and book in this ledger. `retry`: the variant was played before."""
-        self.ledger, self.rollout, self.is_retry = ledger, rollout, retry
+        self.ledger = ledger
+        self.rollout = rollout
+        self.is_retry = retry
 
     def ask(self, name: str, method: str = "", /, **inputs: Any) -> dspy.Prediction | None:
         """What a module, or a method of it, answers; None when the answer was malformed."""
@@ -64,7 +66,8 @@ class Roles:
                 f"a memory of {self.method.name} asks for the {name}, which this method has not: name it in the class "
                 f"of the memory, asks = ({name!r},)"
             )
-        module, role = self.modules.get(name) or MODULES[name].make(), _name_role(name)
+        module = self.modules.get(name) or MODULES[name].make()
+        role = _name_role(name)
         settings = {"lm": self._find_model(role), "adapter": self._find_adapter(module)}
         with (
             self.ledger.book_under_role(role),
@@ -200,7 +203,9 @@ class TrialLedger(UsageTracker):
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
         noted = Usage(truncated=int(self._is_cut), undercounted=int(self._is_undercounted))
         self._add_entry(read_usage(usage_entry) + noted)
-        self.was_cut, self._is_cut, self._is_undercounted = self._is_cut, False, False
+        self.was_cut = self._is_cut
+        self._is_cut = False
+        self._is_undercounted = False
         if self._outer is not None:
             self._outer.add_usage(lm, usage_entry)
 

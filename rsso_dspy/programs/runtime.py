@@ -35,8 +35,8 @@ def choose_retry_temperature(model: str, temperature: float | None, top_k: int |
     """The temperature of an actor's retries where nobody has set one: `RETRY_TEMPERATURE` at temperature 0, at which
     they would repeat the first trial. None, the model's own, where retries vary already, and where a temperature
     changes nothing (`top_k` 1) or is not taken."""
-    greedy = temperature == 0 and top_k != 1
-    return RETRY_TEMPERATURE if greedy and not _ONE_TEMPERATURE.match(model) else None
+    is_greedy = temperature == 0 and top_k != 1
+    return RETRY_TEMPERATURE if is_greedy and not _ONE_TEMPERATURE.match(model) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ class SkillVerbalizer(dspy.Module):
         steps = filter_instructions(lines, action_templates, actions)
         target, skill = "", None
         if steps:
-            target = " ".join((self.target(examples=end_text, **description, steps=list(steps)).target or "").split())
+            naming = self.target(examples=end_text, **description, steps=list(steps))
+            target = " ".join((naming.target or "").split())
         if target:
             skill = Verbalization(summary.summary, summary.skill_name, steps, target)
         return dspy.Prediction(
@@ -99,7 +100,8 @@ def _list_changes(window: Window) -> list[str]:
     first, last = window.states[0], window.states[-1]
     if first.look.split("\n", 1)[0] != last.look.split("\n", 1)[0]:
         return [FINAL_STATE, *_lines(last)]
-    new, gone = _subtract(_lines(last), _lines(first)), _subtract(_lines(first), _lines(last))
+    new = _subtract(_lines(last), _lines(first))
+    gone = _subtract(_lines(first), _lines(last))
     return [*([NEW, *new] if new else []), *([GONE, *gone] if gone else [])]
 
 
@@ -138,8 +140,9 @@ def filter_instructions(written: Sequence[str], templates: str, actions: Iterabl
     if not templates:
         return tuple(written)
     # An example's bare number answers a question of its episode only.
-    began = {words[:1] for action in actions if (words := split_words(action)) and words[0].isalpha()}
-    forms = {*filter(None, _list_template_heads(templates)), *began}
+    word_lists = [split_words(action) for action in actions]
+    beginnings = {words[:1] for words in word_lists if words and words[0].isalpha()}
+    forms = {*filter(None, _list_template_heads(templates)), *beginnings}
     bare = [_LEADS.sub("", text) or text for text in written]
     answers = _ANSWER_TOLD.search(_HEADING.split(templates)[0]) is not None
     instructions = tuple(
@@ -155,5 +158,5 @@ def _list_template_heads(templates: str) -> Iterable[tuple[str, ...]]:
     *_, forms = _HEADING.split(templates)
     for line in filter(None, forms.splitlines()):
         words = line.split()
-        fixed = next((at for at, word in enumerate(words) if word.isupper()), len(words))
+        fixed = next((place for place, word in enumerate(words) if word.isupper()), len(words))
         yield tuple(word.lower() for word in words[:fixed])

@@ -46,7 +46,10 @@ class TrialRun:
         self, roles: Roles, memories: Iterable[Memory], variant: Variant, seed: int, results: Sequence[TrialResult]
     ):
         runtime = roles.runtime
-        self.roles, self.rules, self.variant, self.memories = roles, runtime.rules, variant, tuple(memories)
+        self.roles = roles
+        self.rules = runtime.rules
+        self.variant = variant
+        self.memories = tuple(memories)
         self.number = len(results) + 1
         self.shown: dict[str, str] = {}  # texts that memories put into prompts, each distinct one once
         self.offers_subgoals = False  # whether the actor is asked for one: once it is, to the end of the trial
@@ -260,11 +263,13 @@ class Conversation:
     def _forget(self) -> bool:
         """Drop the older half of what is too long. Return whether there was one."""
         halved = len(self._turns) // 2
-        if too_long := sum(len(str(value)) for turn in self._turns for value in turn.values()) > LONGEST_CONVERSATION:
+        length = sum(len(str(value)) for turn in self._turns for value in turn.values())
+        is_too_long = length > LONGEST_CONVERSATION
+        if is_too_long:
             del self._turns[:halved]
             self._turns[0] = {**self._turns[0], "notice": FORGOTTEN}
             self._shown = {}
-        return too_long and halved > 0
+        return is_too_long and halved > 0
 
     def _follow(self, present: State, steps: Sequence[Step]) -> None:
         """Note the last action, and the situation it led to: the same one where it was refused or had no effect."""
@@ -322,9 +327,9 @@ def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy
     unparsable answer leaves no call."""
     acting = {id(predictor) for predictor in actor.predictors()}
     steps = [step for step in trajectory.steps if not step.malformed]
-    did = [(step.action, step.state.observation) for step in steps]
-    worth = (
-        bool(step.reward) or not step.understood or did[place] in did[:place] or step is steps[-1]
+    moves = [(step.action, step.state.observation) for step in steps]
+    verdicts = (
+        bool(step.reward) or not step.understood or moves[place] in moves[:place] or step is steps[-1]
         for place, step in enumerate(steps)
     )
     entries: list[TraceEntry] = []
@@ -335,7 +340,7 @@ def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy
             leading.append(entry)
             continue
         has_action = first_line(outputs.get("action"))
-        if id(predictor) in acting and has_action and not next(worth, True):
+        if id(predictor) in acting and has_action and not next(verdicts, True):
             leading = []
             continue
         entries += [*leading, entry]

@@ -216,7 +216,9 @@ class AlfWorld(TaughtEnvironment):
     def __init__(
         self, folder: str | None = None, step_seconds: float = 20.0, stopped: Callable[[], bool] = lambda: False
     ):
-        self._folder, self._step_seconds, self._stopped = folder, step_seconds, stopped
+        self._folder = folder
+        self._step_seconds = step_seconds
+        self._stopped = stopped
         self._process: Process | None = None
         self._loaded = 0  # games that the process has loaded
         self._closed = False
@@ -238,7 +240,8 @@ class AlfWorld(TaughtEnvironment):
             self._end_process()
             # alfworld makes the folder that the variable names, or one at home
             env = {**os.environ, "ALFWORLD_DATA": tempfile.gettempdir()}
-            self._process, self._loaded = Process([sys.executable, "-P", str(WORKER)], env=env), 0
+            self._process = Process([sys.executable, "-P", str(WORKER)], env=env)
+            self._loaded = 0
         self._loaded += 1
         try:
             answer = self._ask({"game": game}, f"load {name}", LOAD_SECONDS, self._stopped)
@@ -272,8 +275,9 @@ class AlfWorld(TaughtEnvironment):
         feedback = answer["feedback"].strip()
         self._progress.read(feedback)
         if self._score != SOLVED_SCORE:
-            goals_met = self._progress.is_met  # with winning as one more
-            self._score = SOLVED_SCORE if answer["won"] else int(SOLVED_SCORE * (sum(goals_met) / (len(goals_met) + 1)))
+            goals_met = self._progress.is_met
+            share = sum(goals_met) / (len(goals_met) + 1)  # with winning as one more
+            self._score = SOLVED_SCORE if answer["won"] else int(SOLVED_SCORE * share)
         return self._describe(command, feedback, old_score)
 
     def admissible_actions(self) -> Sequence[str]:
@@ -318,7 +322,8 @@ class AlfWorld(TaughtEnvironment):
         except OSError:  # it has ended, and said nothing
             pass
         if not line.endswith(b"\n"):
-            status, errors = process.wait(), process.read_errors()
+            status = process.wait()
+            errors = process.read_errors()
             self.close()
             last_error = "".join(f": {error}" for error in errors[-1:])
             raise SimulatorDied(f"the engine's process ended (exit code {status}){last_error}")

@@ -173,7 +173,8 @@ def read_games(folder: str) -> Games:
     digest = hashlib.sha256()
     for split, name in FOLDERS.items():
         for path in sorted((root / name).glob("*/*/game.tw-pddl")):
-            kind, short = path.parent.parent.name.partition("-")[0], path.relative_to(root).as_posix()
+            kind = path.parent.parent.name.partition("-")[0]
+            short = path.relative_to(root).as_posix()
             try:
                 raw = _check_file(path, kind, short)
             except ValueError as why:
@@ -208,5 +209,5 @@ def _find_root(folder: Path) -> Path:
     for root in (folder / "json_2.1.1", folder / "json_2.1.2", folder / "json_2.1.3", folder):
         if any((root / name).is_dir() for name in FOLDERS.values()):
             return root
-    looked = f"json_2.1.1/{{{','.join(FOLDERS.values())}}}/TYPE-*/trial_*/game.tw-pddl"
-    raise UsageError(f"no ALFWorld games in {folder}: looked for {looked} there. Run alfworld-download")
+    pattern = f"json_2.1.1/{{{','.join(FOLDERS.values())}}}/TYPE-*/trial_*/game.tw-pddl"
+    raise UsageError(f"no ALFWorld games in {folder}: looked for {pattern} there. Run alfworld-download")

@@ -62,7 +62,8 @@ class Episode(lessons.Episode):
     @cached_property
     def views(self) -> list[str]:
         """Observations that show a view."""
-        return [text for state in self.states if (text := state.observation).startswith(("In front", "You cannot see"))]
+        observations = [state.observation for state in self.states]
+        return [text for text in observations if text.startswith(("In front", "You cannot see"))]
 
     @cached_property
     def seen(self) -> list[str]:
@@ -153,7 +154,9 @@ class BabyAi(TaughtEnvironment):
         locked = sorted({door.color for door in doors if door.is_locked})
         self._patterns = make_patterns(str(world.mission), locked, variant.task in THROUGH_LOCKED_DOORS)
         self._progress = track_patterns(self._patterns)
-        self._variant, self.achieved, self._score = variant, None, 0
+        self._variant = variant
+        self.achieved = None
+        self._score = 0
         return State(self._view.describe(), "", "")
 
     def step(self, action: str) -> Transition:
@@ -183,7 +186,7 @@ class BabyAi(TaughtEnvironment):
 
     def _list_goals(self) -> Sequence[Goal]:
         pairs = zip(self._patterns, self._progress.is_met, strict=True)
-        goals = [Goal(_name_kind(pattern), is_met, False) for pattern, is_met in pairs]
+        goals = [Goal(_name_kind(pattern), is_reached, False) for pattern, is_reached in pairs]
         return [*goals, Goal("mission", bool(self.achieved), True)]
 
     def _take(self, text: str) -> tuple[str, bool]:
@@ -219,7 +222,8 @@ class BabyAi(TaughtEnvironment):
         return ended
 
     def _look(self, seen: Any) -> None:
-        world, image = self.world, seen["image"]
+        world = self.world
+        image = seen["image"]
         self._image = image.tobytes()
         carried = world.carrying
         carrying = f"{carried.color} {carried.type}" if carried is not None else ""

@@ -19,8 +19,9 @@ MOST_SEARCHES = 100  # of a bot before one move; some never end
 
 def find_solution(variant: Variant) -> tuple[str, ...]:
     """Raises ``GoldUnknown`` where the bot fails or makes too many moves."""
-    environment, actions = BabyAi(), list[str]()
+    environment = BabyAi()
     environment.reset(variant)
+    actions = list[str]()
     guided = _Guided(environment)
     guided.make_plan()
     moves_left = guided.count_moves(MOST_MOVES)
@@ -75,7 +76,8 @@ class _Guided:
 
     def count_moves(self, most: float) -> float:
         """How many moves the bot makes to the end; infinity if it fails, or makes more than `most`."""
-        ahead, count = deepcopy(self), 0
+        ahead = deepcopy(self)
+        count = 0
         while ahead.environment.achieved is None and ahead.advised is not None and count < most:
             ahead.make_moves([ahead.advised])
             count += 1

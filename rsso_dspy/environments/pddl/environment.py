@@ -118,11 +118,11 @@ class Episode(lessons.Episode):
         """Conditions that hold, as far as was said."""
         holding = {text for text in self.conditions if text in self.states[0].observation}
         for number, step in enumerate(self.steps):
-            looked = LOOK in step.action.lower()
-            if not looked and not self.took_effect(number):
+            is_look = LOOK in step.action.lower()
+            if not is_look and not self.took_effect(number):
                 continue
             confirmed = {text for text in self.conditions if text in self.states[number + 1].observation}
-            if not self.says_everything and not looked:
+            if not self.says_everything and not is_look:
                 confirmed |= {text for text in holding if not self._is_undone(text, step)}
             holding = confirmed
         return [text for text in self.conditions if text in holding]
@@ -140,8 +140,8 @@ class Episode(lessons.Episode):
 
     @property
     def is_repeated_in_vain(self) -> bool:
-        twice = self.steps[-2:]
-        return len(twice) > 1 and not any(step.understood for step in twice) and twice[0].action == twice[1].action
+        pair = self.steps[-2:]
+        return len(pair) > 1 and not any(step.understood for step in pair) and pair[0].action == pair[1].action
 
     @cached_property
     def reached_before(self) -> list[str]:
@@ -202,8 +202,8 @@ class Episode(lessons.Episode):
     @property
     def is_served_in_vain(self) -> bool:
         """A drink was poured that no condition of the goal asks for there."""
-        served = self.find_verb(self.newest) == "pour-shaker-to-shot" and self.is_effective
-        return served and set(self.reached) <= set(self.reached_before)
+        is_served = self.find_verb(self.newest) == "pour-shaker-to-shot" and self.is_effective
+        return is_served and set(self.reached) <= set(self.reached_before)
 
     missing = property(lambda self: [text for text in self.conditions if text not in self.reached])
     done = property(lambda self: {"names": " ".join(self.reached)} if self.reached else None)
@@ -285,7 +285,9 @@ class PddlEnvironment(TaughtEnvironment):
     def reset(self, variant: Variant) -> State:
         """Start the variant afresh. Raises what `load_setup` raises."""
         self._game = Game(load_domain(variant.task), load_setup(variant, self._folder))
-        self._variant, self.task, self.action_templates = variant, self._game.goal, ACTION_TEMPLATES[variant.task]
+        self._variant = variant
+        self.task = self._game.goal
+        self.action_templates = ACTION_TEMPLATES[variant.task]
         return State(self._game.first, "", "")
 
     def step(self, action: str) -> Transition:

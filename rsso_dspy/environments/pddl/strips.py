@@ -74,7 +74,8 @@ def _read_definition(text: str, kind: str, name: str) -> tuple[str, list[list[An
     brackets = {"(": "[", ")": "],"}
     tokens = _TOKEN.findall(re.sub(";.*", "", text.lower()))
     try:
-        forms = literal_eval(f"[{''.join(brackets.get(token) or f'{token!r},' for token in tokens)}]")
+        items = (brackets.get(token) or f"{token!r}," for token in tokens)
+        forms = literal_eval(f"[{''.join(items)}]")
     except (SyntaxError, MemoryError, RecursionError):
         raise DamagedFile(name, "a ( without its ), or the other way round") from None
     match forms:
@@ -120,7 +121,9 @@ def read_domain(text: str, name: str) -> Domain:
     called, sections = _read_definition(text, "domain", name)
     by_head = {head: body for head, *body in sections}
     types, constants = (dict(_read_typed(by_head.get(head, ()), name)) for head in (":types", ":constants"))
-    predicates = {first: tuple(kind for _, kind in _read_typed(rest, name)) for first, *rest in by_head[":predicates"]}
+    predicates: dict[str, tuple[str, ...]] = {}
+    for predicate, *arguments in by_head[":predicates"]:
+        predicates[predicate] = tuple(kind for _, kind in _read_typed(arguments, name))
     actions: dict[str, Action] = {}
     for _, action, *body in (section for section in sections if section[0] == ":action"):
         parts = dict(zip(body[::2], body[1::2], strict=True))

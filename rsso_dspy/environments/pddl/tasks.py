@@ -65,7 +65,8 @@ def load_setup(variant: Variant, folder: str | None = None) -> Problem:
             why = f"{variant.key} is one of AgentBoard's problems, which this project does not hold"
             fix = f"name your folder of them, --set environment.data=DIR with DIR/{variant.task}/*.pddl in it"
             raise UsageError(f"{why}: {fix}, or play the selection `generated`")
-        files, place = list_files(variant.task, Path(folder)), variant.index - _FILE
+        files = list_files(variant.task, Path(folder))
+        place = variant.index - _FILE
         if place >= len(files):
             raise UsageError(f"{variant.key} is problem {place + 1} of {variant.task}; {folder} holds {len(files)}")
         return read_file(variant.task, files[place])

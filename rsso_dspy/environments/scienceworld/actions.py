@@ -82,7 +82,7 @@ def is_task_reset(action: str) -> bool:
 def name_place(state: State) -> str:
     """The room that a state's texts name last; empty if they name none."""
     mentions = _PLACE.findall(f"{state.observation}\n{state.look}")
-    return next((called or led for called, led in reversed(mentions)), "").strip().lower()
+    return next((room or destination for room, destination in reversed(mentions)), "").strip().lower()
 
 
 _OPTION = re.compile(r"^\s*(\d+):\s*(.+?)\s*$", re.M)
@@ -161,7 +161,8 @@ class Question:
         if not outer:  # in the room itself: the subject of each line with its parentheses, without its content
             return "\n".join(re.split(r"\.\s+(?:in|on) the [a-z0-9 ]+ is:", line, maxsplit=1)[0] for line in lines)
         holder = re.compile(rf"(?:in|on) the {re.escape(inner)} is: (.*)|{re.escape(inner)} \(containing (.*)\)")
-        return "\n".join(match[1] or match[2] for line in lines if (match := holder.search(line)))
+        matches = [holder.search(line) for line in lines]
+        return "\n".join(match[1] or match[2] for match in matches if match)
 
 
 def _list_words(text: str) -> frozenset[str]:

@@ -77,7 +77,8 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
             answer = self._send_action("look around")
         except TimeoutError:
             raise SimulatorDied(f"looking around in {variant.key} took over {self._step_limit:g} s") from None
-        self.task, self.points_at_reset = self._jvm.call("getTaskDescription"), self._score
+        self.task = self._jvm.call("getTaskDescription")
+        self.points_at_reset = self._score
         if self._interface == "complete":
             self.action_templates = actions.describe_actions(self._jvm.call("getPossibleActions"))
         else:
@@ -98,7 +99,7 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
             return Transition(state, text, 0, self._score, understood=True, done=False, stalled=True, ticks=self._ticks)
         if answer.startswith("You focus on"):
             self._focus = answer
-        same = (self._look, self._inventory, self._score) == old_situation
+        is_unchanged = (self._look, self._inventory, self._score) == old_situation
         return Transition(
             state=self._build_state(answer),
             action=text,
@@ -108,7 +109,7 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
             done=self._completed or self._score < 0 or self._score >= SOLVED_SCORE,
             ticks=self._ticks,
             asked_back=self._question is not None,
-            no_effect=same and "\n" not in answer.strip() and actions.NOTHING.match(answer) is not None,
+            no_effect=is_unchanged and "\n" not in answer.strip() and actions.NOTHING.match(answer) is not None,
         )
 
     def render(self, states: Sequence[State]) -> list[str]:
@@ -236,10 +237,10 @@ def render_listings(states: Sequence[State], focus: str = "") -> list[str]:
     looking around show the whole listing too."""
     texts = []
     for prior, state in zip([None, *states], states, strict=False):
-        looked = state.look.startswith(state.observation)
-        if prior is None or looked or state.look.partition("\n")[0].strip() != prior.look.partition("\n")[0].strip():
+        is_look = state.look.startswith(state.observation)
+        if prior is None or is_look or state.look.partition("\n")[0].strip() != prior.look.partition("\n")[0].strip():
             look = "\n".join(line.rstrip() for line in state.look.splitlines())
-            text = look if looked else f"{state.observation}\n{look}"
+            text = look if is_look else f"{state.observation}\n{look}"
         else:  # of equal things, as many as there are more
             counts = Counter(_list_things(prior))
             news = []

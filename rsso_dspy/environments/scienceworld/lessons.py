@@ -87,7 +87,8 @@ def is_mentioned(task: str, name: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def find_task_things(task: str, text: str) -> tuple[str, ...]:
-    names = (TAIL.sub("", ARTICLES.sub("", piece.strip(), count=1)).strip() for piece in PIECES.split(text))
+    pieces = (ARTICLES.sub("", piece.strip(), count=1) for piece in PIECES.split(text))
+    names = (TAIL.sub("", piece).strip() for piece in pieces)
     return tuple(dict.fromkeys(name for name in names if is_mentioned(task, name.lower())))
 
 
@@ -103,8 +104,10 @@ class RoomView(NamedTuple):
 @lru_cache(maxsize=16384)
 def parse_room_view(task: str, look: str) -> RoomView:
     things, _, ways = look.partition("You also see:")
-    room, switches = next(iter(ROOM.findall(look)), ""), DEVICE.findall(things)
-    devices, running = [name for name, _ in switches], [name for name, state in switches if state == "on"]
+    room = next(iter(ROOM.findall(look)), "")
+    switches = DEVICE.findall(things)
+    devices = [name for name, _ in switches]
+    running = [name for name, state in switches if state == "on"]
     return RoomView(room, find_task_things(task, things), CLOSED.findall(things), devices, running, DOORS.findall(ways))
 
 
@@ -144,9 +147,9 @@ class Episode(lessons.Episode):
     @property
     def is_repeated(self) -> bool:
         """A repeated action without a visible change; waiting is exempt."""
-        twice = [step.action for step in self.steps[-2:]]
-        again = len(twice) > 1 and twice[0] == twice[1] and twice[0] not in ("", "wait", "wait1")
-        return again and self.states[-1] == self.states[-2]
+        pair = [step.action for step in self.steps[-2:]]
+        is_again = len(pair) > 1 and pair[0] == pair[1] and pair[0] not in ("", "wait", "wait1")
+        return is_again and self.states[-1] == self.states[-2]
 
     @property
     def is_sentence(self) -> bool:

@@ -128,9 +128,10 @@ class TextWorldExpress(TaughtEnvironment):
             state = State(STALLED, old_answer.look, old_answer.inventory)
             return Transition(state, text, 0, old_score, understood=True, done=False, stalled=True)
 
-        self._answer, self._score = answer, count_points(answer, old_score)
+        self._score = count_points(answer, old_score)
+        self._answer = answer
         old_situation = old_answer.look, old_answer.inventory, old_answer.score
-        same = (answer.look, answer.inventory, answer.score) == old_situation
+        is_unchanged = (answer.look, answer.inventory, answer.score) == old_situation
         return Transition(
             state=answer.state,
             action=spelled or text,
@@ -138,7 +139,7 @@ class TextWorldExpress(TaughtEnvironment):
             score=self._score,
             understood=spelled is not None,
             done=answer.won or answer.lost,
-            no_effect=same and _NOTHING.match(answer.observation) is not None,
+            no_effect=is_unchanged and _NOTHING.match(answer.observation) is not None,
         )
 
     def admissible_actions(self) -> Sequence[str]:
