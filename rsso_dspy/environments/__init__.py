@@ -136,6 +136,6 @@ def find_free_form(environment: Environment, possible: frozenset[str]) -> Action
 
 def list_verbs(environment: Environment) -> frozenset[str]:
     """Return the first words of actions in lower case: those of the templates and of ``verbs``."""
-    *_, listed = re.split(r"(?mi)^templates:\s*$", environment.action_templates)
-    first = (line.split()[0].lower() for line in listed.splitlines() if line.strip())
+    *_, templates = re.split(r"(?mi)^templates:\s*$", environment.action_templates)
+    first = (line.split()[0].lower() for line in templates.splitlines() if line.strip())
     return frozenset({*first, *getattr(environment, "verbs", ())})

@@ -138,11 +138,11 @@ class Benchmark:
     def limit_to_data(self, named: str | None) -> "Benchmark":
         """Return this benchmark with the tasks that the user's data folder holds, for selecting and drawing variants.
         Raises `UsageError` for a folder that does not hold what it should."""
-        taken = self.take_tasks(named)
+        benchmark = self.take_tasks(named)
         folder = self.locate_data(named)
         if folder is None or self.data is None or self.data.count is None:
-            return taken
-        return replace(taken, tasks=taken.tasks.limit(self.data.count(folder)))
+            return benchmark
+        return replace(benchmark, tasks=benchmark.tasks.limit(self.data.count(folder)))
 
     def describe_skipped_data(self, named: str | None) -> str:
         """Say which files of the user's data folder are not played and why; an empty text if all are."""
@@ -173,8 +173,8 @@ class Benchmark:
         if self.gold_path is None:
             why = f"{self.name} has no gold paths to teach from"
             raise UsageError(f"{why}: name a backend as the teacher, e.g. --teacher embedded")
-        known = (self.tasks.parse(variant.key) for variant in variants)
-        if wrong := [f"{each.key} ({each.split})" for each in known if each.split != "train"]:
+        parsed = (self.tasks.parse(variant.key) for variant in variants)
+        if wrong := [f"{variant.key} ({variant.split})" for variant in parsed if variant.split != "train"]:
             raise SplitError(
                 f"gold paths are shown of training variants alone, and these are not: {', '.join(wrong)}. Take train "
                 "variants into the train part, or another teacher"
@@ -190,16 +190,16 @@ class Benchmark:
     def smoke_test(self, settings: Any, environment: Environment | None = None) -> str:
         """Reset a training variant if there is one, read the user's data, and return one line on what works. Without an
         environment, one is made for it."""
-        used = environment or self.make_environment(settings, lambda: False)
+        simulator = environment or self.make_environment(settings, lambda: False)
         try:
             for variant in self.limit_to_data(settings.data).tasks.train_sample(self.tasks.names()[0], 1):
-                used.reset(variant)
+                simulator.reset(variant)
         finally:
             if environment is None:
-                used.close()
+                simulator.close()
         folder = self.locate_data(settings.data)
-        held = f", with the data in {folder}: {self.identify_data(folder)}" if folder else ""
-        return f"{self.name} {self.version} plays{held}"
+        data_note = f", with the data in {folder}: {self.identify_data(folder)}" if folder else ""
+        return f"{self.name} {self.version} plays{data_note}"
 
     def origin(self) -> dict[str, str]:
         if self.name == DEFAULT:
@@ -242,8 +242,8 @@ def add_benchmark(benchmark: Benchmark) -> None:
 def get_benchmark(name: str = DEFAULT) -> Benchmark:
     """Return a benchmark. Raises `UnknownName`, or `UsageError` with the package's name if loading fails."""
     if name in BUILT_IN:
-        found: Benchmark = import_module(BUILT_IN[name]).BENCHMARK
-        return found
+        benchmark: Benchmark = import_module(BUILT_IN[name]).BENCHMARK
+        return benchmark
     if name in ADDED:
         return ADDED[name]
     if point := next(iter(metadata.entry_points(group=GROUP, name=name)), None):
@@ -261,10 +261,10 @@ def list_benchmarks() -> tuple[str, ...]:
 def _load_entry_point(point: EntryPoint) -> Benchmark:
     where = f"the benchmark {point.name} of {point.dist.name if point.dist else 'an unknown package'} ({point.value})"
     try:
-        found = point.load()
+        benchmark = point.load()
     except Exception as error:
         why = f"{where} cannot be loaded: {type(error).__name__}: {error}"
         raise UsageError(f"{why}. Fix that package or uninstall it") from error
-    if not isinstance(found, Benchmark) or found.name != point.name:
+    if not isinstance(benchmark, Benchmark) or benchmark.name != point.name:
         raise UsageError(f"{where} is no Benchmark with the name {point.name}. Fix that package or uninstall it")
-    return found
+    return benchmark

@@ -149,10 +149,10 @@ class CheckedEnvironment(EnvironmentWrapper):
 
     def _list_texts(self, method: str, kind: Kind, *arguments: Any) -> list[str]:
         """Return the texts that a method lists."""
-        listed = self._call(method, *arguments)
-        self._check(method, listed, LIST)
+        result = self._call(method, *arguments)
+        self._check(method, result, LIST)
         with blame_code_of(self.environment, self._moment):
-            texts: list[str] = [*listed]  # a generator runs here
+            texts: list[str] = [*result]  # a generator runs here
         for number, text in enumerate(texts):
             self._check(f"{method}[{number}]", text, kind)
         return texts
@@ -247,13 +247,13 @@ def find_own_line(trace: TracebackType | None, owner: Any) -> CodeLine | None:
     package = str(owner.__module__).partition(".")[0]
 
     innermost = None
-    own = None
+    own_line = None
     for frame, number in traceback.walk_tb(trace):
         name = str(frame.f_globals.get("__name__", ""))
         innermost = CodeLine(frame.f_code.co_filename, number)
         if name.partition(".")[0] == package or not is_of_library(innermost.file):
-            own = innermost
-    return own or innermost
+            own_line = innermost
+    return own_line or innermost
 
 
 def is_of_library(file: str) -> bool:

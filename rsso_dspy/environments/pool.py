@@ -44,7 +44,8 @@ class Process:
             )
             self.files: list[Any] = [self._errors, self._popen.stdin]  # what is closed at its end
             undo.callback(self.end)  # no further thread can be started
-            self.pid, self._lines = self._popen.pid, SimpleQueue[bytes]()
+            self.pid = self._popen.pid
+            self._lines = SimpleQueue[bytes]()
             threading.Thread(target=_pass_on, args=(self._popen, self._lines), name="simulator", daemon=True).start()
             undo.pop_all()
 
@@ -177,7 +178,8 @@ class EnvironmentPool(AbstractContextManager["EnvironmentPool"]):
 
     def _drop_dead(self) -> None:
         """Close the idle environments that died, all of them once the pool is closed."""
-        for environment in [each for each in self._idle if self._closed or not each.alive]:
+        dead = [environment for environment in self._idle if self._closed or not environment.alive]
+        for environment in dead:
             environment.close()
             self._idle.remove(environment)
             self._all.discard(environment)

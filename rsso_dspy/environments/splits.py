@@ -31,7 +31,9 @@ class TaskTable:
         self._held: Mapping[tuple[str, Split], int] | None = None
         self.selections = (*samples, FIRST)  # names of the selections of held-out variants, the default first
         self.examples = tuple(examples) or self.names()[:1]
-        self.example = f"{self.examples[-1]}::{rows[self.examples[-1]][samples[0] if samples else 'test'][0]}"
+        task = self.examples[-1]
+        selection = samples[0] if samples else "test"
+        self.example = f"{task}::{rows[task][selection][0]}"
         self.simplifications = tuple(simplifications)
 
     def limit(self, held: Mapping[tuple[str, Split], int]) -> "TaskTable":
@@ -45,13 +47,13 @@ class TaskTable:
     def played_split(self) -> Split:
         """The split that runs play: ``test``, but ``dev`` where a data folder holds variants of ``dev`` and none of
         ``test``."""
-        held = {split for (_, split), count in self._held.items() if count} if self._held is not None else {"test"}
-        return "dev" if "dev" in held and "test" not in held else "test"
+        splits = {split for (_, split), count in self._held.items() if count} if self._held is not None else {"test"}
+        return "dev" if "dev" in splits and "test" not in splits else "test"
 
     def list_held(self, task: str, split: Split) -> range:
         """Return the indices of a split that can be played: all of them, or as many as the data folder holds."""
-        whole = self.indices(task, split)
-        return whole if self._held is None else whole[: self._held.get((task, split), 0)]
+        indices = self.indices(task, split)
+        return indices if self._held is None else indices[: self._held.get((task, split), 0)]
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._rows)
@@ -71,13 +73,13 @@ class TaskTable:
 
     def variant(self, task: str, index: int, split: Split | None = None, simplification: str | None = None) -> Variant:
         """Return one variant. Raises ``SplitError`` if it does not belong to ``split``."""
-        found = self.split_of(task, index)
-        if split is not None and found != split:
+        actual_split = self.split_of(task, index)
+        if split is not None and actual_split != split:
             raise SplitError(
-                f"{task}::{index} is a {found} variant, not {split}; of {task}, {self._describe_ranges(task)}."
+                f"{task}::{index} is a {actual_split} variant, not {split}; of {task}, {self._describe_ranges(task)}."
             )
         usual = "".join(self.simplifications[:1])
-        return Variant(task, index, found, usual if simplification is None else simplification)
+        return Variant(task, index, actual_split, usual if simplification is None else simplification)
 
     def parse(self, key: str, split: Split | None = None) -> Variant:
         """Parse ``task::index``. Raises ``UsageError`` for any other form."""
@@ -96,12 +98,16 @@ class TaskTable:
         if n < 1:
             raise SplitError(f"cannot select {n} variants of {task}: choose at least 1.")
         split = self.played_split
-        held = self.list_held(task, split)
-        chosen = self.indices(task, split) if selection == FIRST else self._get_row(task)[selection]
-        if selection != FIRST and n > (most := max(SAMPLE_SIZE, *(len(row[selection]) for row in self._rows.values()))):
-            why = f"selection {selection!r} has at most {most} variants a task, not {n}"
-            raise SplitError(f"{why}; use selection {FIRST!r} for more.")
-        return tuple(self.variant(task, index, split) for index in chosen[:n] if self._held is None or index in held)
+        playable = self.list_held(task, split)
+        indices = self.indices(task, split) if selection == FIRST else self._get_row(task)[selection]
+        if selection != FIRST:
+            limit = max(SAMPLE_SIZE, *(len(row[selection]) for row in self._rows.values()))
+            if n > limit:
+                why = f"selection {selection!r} has at most {limit} variants a task, not {n}"
+                raise SplitError(f"{why}; use selection {FIRST!r} for more.")
+        return tuple(
+            self.variant(task, index, split) for index in indices[:n] if self._held is None or index in playable
+        )
 
     def train_sample(self, task: str, n: int = SAMPLE_SIZE, seed: int = 42) -> tuple[Variant, ...]:
         """Draw up to ``n`` training variants with ``seed``; up to ten, smaller samples are part of larger ones."""
@@ -113,7 +119,7 @@ class TaskTable:
 
     def _describe_ranges(self, task: str) -> str:
         ranges = {split: self.indices(task, split) for split in get_args(Split)}
-        return ", ".join(f"{split} is {each.start} to {each.stop - 1}" for split, each in ranges.items())
+        return ", ".join(f"{split} is {indices.start} to {indices.stop - 1}" for split, indices in ranges.items())
 
     def _get_row(self, task: str) -> TaskRow:
         if task not in self._rows:

@@ -60,8 +60,9 @@ class DemonstratingEnvironment(EnvironmentWrapper):
 
     def reset(self, variant: Variant) -> State:
         """Play the examples of the task type if nobody has, then start the variant."""
-        own = {variant.key} if variant.split == "train" else set()  # a calibration variant would see its own solution
-        key = (variant.task, self._interface, variant.simplification, self._hidden | own)
+        # A calibration variant would see its own solution.
+        own_keys = {variant.key} if variant.split == "train" else set()
+        key = (variant.task, self._interface, variant.simplification, self._hidden | own_keys)
         with _playing:
             if key not in self.texts:
                 self.texts[key] = self._play_all(variant, key[-1])
@@ -73,9 +74,9 @@ class DemonstratingEnvironment(EnvironmentWrapper):
             return ()
         table = self.benchmark.tasks
         indices = table.list_held(variant.task, "train")[:CANDIDATES]
-        known = [table.variant(variant.task, index, "train", variant.simplification) for index in indices]
-        played = (self._play(example) for example in known if example.key not in left_out)
-        return tuple(islice(filter(None, played), self.wanted))
+        examples = [table.variant(variant.task, index, "train", variant.simplification) for index in indices]
+        solutions = (self._play(example) for example in examples if example.key not in left_out)
+        return tuple(islice(filter(None, solutions), self.wanted))
 
     def _play(self, example: Variant) -> str:
         """The text of one solution; empty if no short one is known, or it cannot be loaded and solved."""
@@ -120,7 +121,7 @@ def think_aloud(moves: Sequence[Transition]) -> list[str]:
     earning = [place for place, move in enumerate(moves) if move.reward > 0]
     thoughts = []
     for place in range(len(moves)):
-        ahead = [moves[other].action for other in earning if other >= place]
+        ahead = [moves[later].action for later in earning if later >= place]
         if place == 0:
             thoughts.append(f"To do this I have to {', then '.join(ahead)}.")
         else:
@@ -153,4 +154,4 @@ class _TasklessEnvironment(EnvironmentWrapper):
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
         """Return the lessons except those on the progress of the real task, which the agent does not know."""
-        return [each for each in self.environment.lessons(states, steps) if each.category != "progress"]
+        return [lesson for lesson in self.environment.lessons(states, steps) if lesson.category != "progress"]

@@ -72,7 +72,8 @@ class Agent(dspy.Module):
                 memories[name].restore(start.memories[name])
             results = list(start.played)
             while len(results) < total and not (results and runtime.rules.stops_after(results[-1])):
-                trial, is_last = TrialRun(roles, memories.values(), variant, seed, results), len(results) + 1 == total
+                trial = TrialRun(roles, memories.values(), variant, seed, results)
+                is_last = len(results) + 1 == total
                 results.append(trial.run(self.play, partial(self.learn, is_last=is_last)))
                 if on_trial:
                     on_trial(results[-1], partial(_take_snapshots, memories))
@@ -102,9 +103,9 @@ class Agent(dspy.Module):
 
     def get_lm(self) -> dspy.BaseLM | None:
         """The model that all predictors have of their own; without one the user's, otherwise the session's actor's."""
-        own: dspy.BaseLM | None = super().get_lm() or find_users_lm()
-        if own is not None:
-            return own
+        lm: dspy.BaseLM | None = super().get_lm() or find_users_lm()
+        if lm is not None:
+            return lm
         with Runtime.get_current(self.benchmark) as runtime:
             return runtime.lm("actor", 0)
 
@@ -133,7 +134,7 @@ class Agent(dspy.Module):
         )
 
     def learn(self, trial: TrialRun, trajectory: Trajectory, is_last: bool) -> dict[str, dict[str, Any]]:
-        learning = [each for each in trial.memories if trial.rules.teaches(each.region, trajectory, is_last)]
+        learning = [memory for memory in trial.memories if trial.rules.teaches(memory.region, trajectory, is_last)]
         return {memory.region: memory.learn(trajectory) for memory in learning}
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -179,9 +180,9 @@ def _check_streaming(predictors: Iterable[dspy.Predict]) -> None:
     """Raise `UsageError` if a field of these is to be streamed from answers without DSPy's marks of fields."""
     if dspy.settings.send_stream is None or isinstance(dspy.settings.adapter, STREAMED):
         return
-    own = [id(predictor) for predictor in predictors]
+    ids = [id(predictor) for predictor in predictors]
     for listener in dspy.settings.stream_listeners or ():
-        if id(listener.predict) in own:
+        if id(listener.predict) in ids:
             raise UsageError(
                 f"the field {listener.signature_field_name} cannot be streamed from the short form of answer that "
                 "agents are asked for: set dspy.configure(adapter=dspy.ChatAdapter()), under which it streams"

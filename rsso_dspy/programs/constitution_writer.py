@@ -61,7 +61,7 @@ class ConstitutionWriter(dspy.Module):
         self, known: Constitution, categories: Categories = CATEGORIES, priorities: bool = False
     ) -> dspy.Prediction:
         """Summarize the lasting rules of these categories. Returns the same as a call of the module."""
-        abstract, errors = ([rule.lesson for rule in known.select_rules(each)] for each in LASTING)
+        abstract, errors = ([rule.lesson for rule in known.select_rules(category)] for category in LASTING)
         return _ask(
             self.summarize,
             categories,
@@ -75,16 +75,17 @@ def _ask(
     predictor: dspy.Predict, categories: Categories, priorities: bool, sample: int | None = None, **inputs: Any
 ) -> dspy.Prediction:
     signature = adapt_signature(predictor.signature, categories, priorities)
-    given = {name: value for name, value in inputs.items() if name in signature.fields}
+    arguments = {name: value for name, value in inputs.items() if name in signature.fields}
     if signature is not predictor.signature:
-        given["signature"] = signature
+        arguments["signature"] = signature
     if sample is not None:
-        given["config"] = _vary_answer(predictor, sample)
-    answer = predictor(**given)
-    lessons, ledger = list_lessons(answer), get_playing().ledger
+        arguments["config"] = _vary_answer(predictor, sample)
+    answer = predictor(**arguments)
+    lessons = list_lessons(answer)
+    ledger = get_playing().ledger
     if ledger is not None and ledger.was_cut:  # in its last rule; a summary would lose all that it did not come to
-        whole = lessons if ledger.was_trimmed else lessons[:-1]
-        lessons = whole if "transcript" in inputs else []
+        complete = lessons if ledger.was_trimmed else lessons[:-1]
+        lessons = complete if "transcript" in inputs else []
     return dspy.Prediction(**dict(answer.items()), lessons=lessons)
 
 
@@ -99,14 +100,14 @@ def find_repeats(lessons: Sequence[Lesson], known: Constitution) -> list[Lesson]
     repeats a note of progress as a lasting rule is left out."""
     standing = {_list_words(rule.lesson.text): rule.lesson for rule in known.rules}
     standing |= {_list_words(rule.lesson.line): rule.lesson for rule in known.rules}
-    found = []
+    resolved = []
     for lesson in lessons:
         same = None if lesson.category == "progress" else standing.get(_list_words(lesson.line))
         if same is None:
-            found.append(lesson)
+            resolved.append(lesson)
         elif same.category != "progress":
-            found.append(same)
-    return found
+            resolved.append(same)
+    return resolved
 
 
 def _list_words(line: str) -> tuple[str, ...]:
@@ -126,23 +127,27 @@ def _vary_answer(predictor: dspy.Predict, sample: int) -> dict[str, Any]:
 def adapt_signature(signature: type[dspy.Signature], categories: Categories, priorities: bool) -> type[dspy.Signature]:
     """Remove the fields of other categories, and the sentences that begin with their names, from the signature, and ask
     for priorities. Other sentences of compiled instructions stay."""
-    others = [category for category in CATEGORIES if category not in categories]
-    fields = [name for category in others for name in (f"{category}_rules", f"gathered_{category}_rules")]
+    excluded = [category for category in CATEGORIES if category not in categories]
+    fields = [name for category in excluded for name in (f"{category}_rules", f"gathered_{category}_rules")]
     if not priorities and not any(name in signature.fields for name in fields):
         return signature
     for name in fields:
         signature = signature.delete(name)
-    about = tuple(f"{category} rules " for category in others)
-    told = [part for part in _SENTENCES.split(signature.instructions) if not part.lower().startswith(about)]
-    asked: type[dspy.Signature] = signature.with_instructions(" ".join([*told, *([PRIORITIES] if priorities else [])]))
-    return asked
+    about = tuple(f"{category} rules " for category in excluded)
+    sentences = [
+        sentence for sentence in _SENTENCES.split(signature.instructions) if not sentence.lower().startswith(about)
+    ]
+    if priorities:
+        sentences.append(PRIORITIES)
+    adapted: type[dspy.Signature] = signature.with_instructions(" ".join(sentences))
+    return adapted
 
 
 def list_lessons(answer: dspy.Prediction) -> list[Lesson]:
     """Return the lessons in an answer of the writer or the summarizer, without empty entries."""
-    found = [Lesson("abstract", clean_text(text)) for text in answer.get("abstract_rules") or ()]
-    found += [
+    lessons = [Lesson("abstract", clean_text(text)) for text in answer.get("abstract_rules") or ()]
+    lessons += [
         Lesson("error", clean_text(rule.mistake), clean_text(rule.solution)) for rule in answer.get("error_rules") or ()
     ]
-    found += [Lesson("progress", clean_text(text)) for text in answer.get("progress_rules") or ()]
-    return [lesson for lesson in found if lesson.text]
+    lessons += [Lesson("progress", clean_text(text)) for text in answer.get("progress_rules") or ()]
+    return [lesson for lesson in lessons if lesson.text]

@@ -106,8 +106,8 @@ MEMORIES: dict[str, "str | type[Memory]"] = {  # name to its class, or to the cl
 def load_memory(name: str) -> "type[Memory]":
     if name not in MEMORIES:
         raise UnknownName("memory", name, MEMORIES, "Hand its class to add_method.")
-    found = MEMORIES[name]
-    memory: type[Memory] = _load(f"memory.{found}") if isinstance(found, str) else found
+    entry = MEMORIES[name]
+    memory: type[Memory] = _load(f"memory.{entry}") if isinstance(entry, str) else entry
     return memory
 
 
@@ -125,8 +125,8 @@ class ModuleRow:
     def make(self) -> "dspy.Module":
         import dspy
 
-        found = _load(self.place)
-        return dspy.Predict(found) if issubclass(found, dspy.Signature) else cast(dspy.Module, found())
+        kind = _load(self.place)
+        return dspy.Predict(kind) if issubclass(kind, dspy.Signature) else cast(dspy.Module, kind())
 
 
 _VERBALIZER, _WRITER = "programs.skill_verbalizer:SkillVerbalizer", "programs.constitution_writer:ConstitutionWriter"
@@ -166,7 +166,7 @@ def _add_regions(signature: "type[dspy.Signature]", memories: "tuple[type[Memory
     import dspy
 
     new = [memory for memory in memories if memory.region not in signature.input_fields]
-    for memory in sorted(new, key=lambda each: [*REGIONS, each.region].index(each.region)):
+    for memory in sorted(new, key=lambda kind: [*REGIONS, kind.region].index(kind.region)):
         description = REGIONS[memory.region].description if memory.region in REGIONS else memory.about
         place = list(signature.input_fields).index("notice" if changes_each_step(memory) else "task")
         signature = signature.insert(place, memory.region, dspy.InputField(desc=description, default=""), str)
@@ -223,17 +223,18 @@ def get_method(name: str) -> Method:
 def add_method(row: Method, **memories: "type[Memory]") -> None:
     """Make a method known to every verb and `Agent` of this process, with the classes of its own memories by name.
     Raises `UsageError` for a name that is taken or cannot name a folder, and for a method without an actor."""
-    told = {"self", "recalled", "signature", "lm", "demos", "config", "new_signature", "completions"}  # beside fields
+    # Beside fields.
+    reserved = {"self", "recalled", "signature", "lm", "demos", "config", "new_signature", "completions"}
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", row.name):
         raise UsageError(f"method {row.name!r}: its name takes small letters, digits, - and _, for it names folders")
-    if taken := [*({row.name} & {*METHODS, ZERO_SHOT, *ADDITIONS}), *(memories.keys() & MEMORIES.keys())]:
-        raise UsageError(f"{', '.join(taken)} is taken; give it another name")
+    if clashes := [*({row.name} & {*METHODS, ZERO_SHOT, *ADDITIONS}), *(memories.keys() & MEMORIES.keys())]:
+        raise UsageError(f"{', '.join(clashes)} is taken; give it another name")
     MEMORIES.update(memories)
     METHODS[row.name] = row
     try:
         for memory in map(load_memory, row.memories):
             new = memory.region not in REGIONS
-            if memory.region in told or not memory.region.isidentifier() or (new and not memory.about):
+            if memory.region in reserved or not memory.region.isidentifier() or (new and not memory.about):
                 raise UsageError(f"a new region cannot be called {memory.region!r}, or lacks `about`, what it holds")
             if unknown := {*row.modules, *memory.asks} - MODULES.keys():
                 raise UnknownName("module", sorted(unknown)[0], MODULES)

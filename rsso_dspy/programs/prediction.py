@@ -38,16 +38,16 @@ class AgentPrediction(dspy.Prediction):
     def from_trials(
         cls, method: str, variant: Variant, trials: Sequence[TrialResult], memories: Mapping[str, Any], benchmark: str
     ) -> "AgentPrediction":
-        played = {"method": method, "variant": variant.key, "trials": tuple(trials), "memories": dict(memories)}
-        failed = trials[-1].trajectory is None
-        score = None if failed else score_trials(trials)
-        points = None if failed else max(each.trajectory.accumulator for each in trials if each.trajectory)
-        return cls(**played, score=score, points=points, **({"benchmark": benchmark} if benchmark else {}))
+        values = {"method": method, "variant": variant.key, "trials": tuple(trials), "memories": dict(memories)}
+        has_failed = trials[-1].trajectory is None
+        score = None if has_failed else score_trials(trials)
+        points = None if has_failed else max(trial.trajectory.accumulator for trial in trials if trial.trajectory)
+        return cls(**values, score=score, points=points, **({"benchmark": benchmark} if benchmark else {}))
 
     def __repr__(self) -> str:
-        outcomes = ", ".join(each.trajectory.outcome if each.trajectory else "error" for each in self.trials)
-        said = f"score {'none, a trial errored' if self.score is None else f'{self.score:.2f}'}, points {self.points}"
-        return f"AgentPrediction({self.method} on {self.variant}: {said}, trials: {outcomes})"
+        outcomes = ", ".join(trial.trajectory.outcome if trial.trajectory else "error" for trial in self.trials)
+        scores = f"score {'none, a trial errored' if self.score is None else f'{self.score:.2f}'}, points {self.points}"
+        return f"AgentPrediction({self.method} on {self.variant}: {scores}, trials: {outcomes})"
 
     __str__ = __repr__
 
@@ -75,13 +75,13 @@ def score_trials(trials: Sequence[TrialResult]) -> float:
     or no trial was played: an error is not a score."""
     if not trials:
         raise RssoError("there is no trial to score: the program has to play at least one")
-    if failed := [each for each in trials if each.trajectory is None]:
+    if failed := [trial for trial in trials if trial.trajectory is None]:
         raise RssoError(
             f"trial {failed[0].trial} was not played to its end, so it has no score: {failed[0].error}. Remove the "
             "cause (`rsso-dspy doctor` checks model and simulator), then repeat the call or the command."
         )
-    worth = [_value_trial(each.trajectory) for each in trials if each.trajectory]
-    return (1 - FIRST_WEIGHT) * max(worth) + FIRST_WEIGHT * worth[0]
+    values = [_value_trial(trial.trajectory) for trial in trials if trial.trajectory]
+    return (1 - FIRST_WEIGHT) * max(values) + FIRST_WEIGHT * values[0]
 
 
 def _value_trial(trajectory: Trajectory) -> float:

@@ -17,8 +17,8 @@ def render_transcript(trajectory: Trajectory, render: Render | None = None) -> s
 
 def is_transcript_of(text: str, trajectory: Trajectory) -> bool:
     """Return whether a text is the whole transcript of an attempt, in any form."""
-    wanted = [(str(number), step.action or UNREADABLE) for number, step in enumerate(trajectory.steps, start=1)]
-    return _STEPS.findall(text) == wanted
+    actions = [(str(number), step.action or UNREADABLE) for number, step in enumerate(trajectory.steps, start=1)]
+    return _STEPS.findall(text) == actions
 
 
 _STEPS = re.compile(r"^Step (\d+)\. > (.*)$", re.M)
@@ -34,12 +34,12 @@ def render_recent_steps(states: Sequence[State], steps: Sequence[Step], render: 
 def _format_steps(start: State, steps: Sequence[Step], before: int, render: Render | None) -> str:
     states = [start, *(step.state for step in steps)]
     if render is None:
-        shown = [f"{start.look}\n{start.inventory}", *(state.observation for state in states[1:])]
+        texts = [f"{start.look}\n{start.inventory}", *(state.observation for state in states[1:])]
     else:
-        shown = shorten_sights(states, render(states), before)
-    lines = [shown[0]]
-    for number, (step, seen) in enumerate(zip(steps, shown[1:], strict=True), start=before + 1):
-        lines.append(f"Step {number}. > {step.action or UNREADABLE}\n{seen}")
+        texts = shorten_sights(states, render(states), before)
+    lines = [texts[0]]
+    for number, (step, text) in enumerate(zip(steps, texts[1:], strict=True), start=before + 1):
+        lines.append(f"Step {number}. > {step.action or UNREADABLE}\n{text}")
     return "\n".join(lines)
 
 
@@ -56,24 +56,24 @@ def shorten_sights(states: Sequence[State], shown: Sequence[str], before: int = 
     too long, the oldest steps lose their room and inventory, never the answer to an action."""
     parts = [_split_sight(state, text) for state, text in zip(states, shown, strict=True)]
     sights = [sight for _, sight, _ in parts]
-    kept = _find_first_kept(sights)
-    told = {sights[0]: "at the beginning" if not before else f"after step {before}"}
+    first_kept = _find_first_kept(sights)
+    moments = {sights[0]: "at the beginning" if not before else f"after step {before}"}
     texts = [shown[0]]
     for place in range(1, len(states)):
         answer, sight, carried = parts[place]
         lines = [answer] if answer else []
-        if place < kept:
+        if place < first_kept:
             lines = [answer or states[place].observation]
-        elif sight in told and len(sight) >= SHORTEST_REPEATED:
-            lines.append(AS_BEFORE.format(when=told[sight]))
+        elif sight in moments and len(sight) >= SHORTEST_REPEATED:
+            lines.append(AS_BEFORE.format(when=moments[sight]))
         elif sight:
-            told.setdefault(sight, f"after step {before + place}")
+            moments.setdefault(sight, f"after step {before + place}")
             lines.append(sight)
-        if carried and carried != parts[place - 1][2] and place >= kept:
+        if carried and carried != parts[place - 1][2] and place >= first_kept:
             lines.append(carried)
         texts.append("\n".join(lines) or states[place].observation)
-    if kept > 1:
-        texts[0] = f"{texts[0]}\n{BLIND.format(number=before + kept - 1)}"
+    if first_kept > 1:
+        texts[0] = f"{texts[0]}\n{BLIND.format(number=before + first_kept - 1)}"
     return texts
 
 
@@ -91,11 +91,12 @@ def _split_sight(state: State, text: str) -> tuple[str, str, str]:
 
 def _find_first_kept(sights: Sequence[str]) -> int:
     """Return the index of the first state whose sights are shown: of the newest as many as fit, equal ones once."""
-    left, seen = LONGEST_SIGHTS, {sights[0]}
+    space = LONGEST_SIGHTS
+    counted = {sights[0]}
     for place in range(len(sights) - 1, 0, -1):
-        left -= 0 if sights[place] in seen else len(sights[place])
-        seen.add(sights[place])
-        if left < 0:
+        space -= 0 if sights[place] in counted else len(sights[place])
+        counted.add(sights[place])
+        if space < 0:
             return place + 1
     return 1
 
@@ -105,41 +106,43 @@ def tell_outcome(trajectory: Trajectory) -> str:
     steps = trajectory.steps
     if not steps:
         return "The attempt was over before its first step."
-    last, score = len(steps), trajectory.environment_score
-    step = f"step {last}, {_name_action(steps, last - 1)},"
+    last = len(steps)
+    score = trajectory.environment_score
+    last_step = f"step {last}, {_name_action(steps, last - 1)},"
     points = _list_points(trajectory, last)
     if trajectory.outcome == "failed" and steps[-1].reward < 0:
         lost = steps[-1].reward
         return (
-            f"{step.capitalize()} ended the attempt for good: it was the wrong choice ({lost:+d} points, to {score} of "
-            f"{SOLVED_SCORE}). Until then it had {score - lost} of {SOLVED_SCORE} points: "
+            f"{last_step.capitalize()} ended the attempt for good: it was the wrong choice ({lost:+d} points, to "
+            f"{score} of {SOLVED_SCORE}). Until then it had {score - lost} of {SOLVED_SCORE} points: "
             f"{_list_points(trajectory, last - 1)}."
         )
     if trajectory.outcome == "solved":
-        return f"Solved: {step} completed the task. Points: {points}."
+        return f"Solved: {last_step} completed the task. Points: {points}."
     ending = {
-        "failed": f"{step.capitalize()} ended the attempt for good",
-        "stalled": f"{step.capitalize()} took the game too long, which ended the attempt",
+        "failed": f"{last_step.capitalize()} ended the attempt for good",
+        "stalled": f"{last_step.capitalize()} took the game too long, which ended the attempt",
         "repeated": f"The attempt was ended because the same action, {_name_action(steps, last - 1)}, was repeated "
         "too often",
         "exhausted": "The attempt was ended because it went in circles",
         "budget": "The attempt ended with the task undone",
     }.get(trajectory.outcome, "The attempt was cut short")
-    gains = [number for number, each in enumerate(steps, start=1) if each.reward > 0]
+    gains = [number for number, step in enumerate(steps, start=1) if step.reward > 0]
     idle = last - gains[-1] if gains else 0
-    said = f" The last {idle} steps earned nothing." if idle >= FEWEST_IDLE else ""
-    return f"{ending}, at {score} of {SOLVED_SCORE} points: {points}.{said}"
+    idle_note = f" The last {idle} steps earned nothing." if idle >= FEWEST_IDLE else ""
+    return f"{ending}, at {score} of {SOLVED_SCORE} points: {points}.{idle_note}"
 
 
 def _name_action(steps: Sequence[Step], index: int) -> str:
     """Return the action of a step; for the number of an option also the option's text."""
-    action, asked = steps[index].action or UNREADABLE, steps[index - 1].state.observation if index else ""
-    option = re.search(rf"^\s*{action}:\s*(.+)$", asked, re.M) if action.isdigit() else None
+    action = steps[index].action or UNREADABLE
+    question = steps[index - 1].state.observation if index else ""
+    option = re.search(rf"^\s*{action}:\s*(.+)$", question, re.M) if action.isdigit() else None
     return f"{action} ({option[1].strip()})" if option else action
 
 
 def _list_points(trajectory: Trajectory, last: int) -> str:
-    held = [f"{trajectory.points_at_reset} held at the beginning"] if trajectory.points_at_reset else []
+    initial = [f"{trajectory.points_at_reset} held at the beginning"] if trajectory.points_at_reset else []
     numbered = enumerate(trajectory.steps[:last], start=1)
     changes = [f"{step.reward:+d} at step {number}" for number, step in numbered if step.reward]
-    return ", ".join([*held, *(changes or ["no step earned any"])])
+    return ", ".join([*initial, *(changes or ["no step earned any"])])

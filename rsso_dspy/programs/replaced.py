@@ -60,11 +60,11 @@ def select_inputs(name: str, module: dspy.Module, inputs: Mapping[str, Any]) -> 
     for predictor in module.predictors():
         for field, info in predictor.signature.input_fields.items():
             kinds[field] = info.annotation
-    named = signature(type(module).forward).parameters
+    parameters = signature(type(module).forward).parameters
 
     selected: dict[str, Any] = {}
     for field, value in inputs.items():
-        if field in UNNEEDED and field not in kinds and field not in named:
+        if field in UNNEEDED and field not in kinds and field not in parameters:
             continue
         is_one_text = isinstance(value, list) and kinds.get(field) is str
         selected[field] = list_items(value) if is_one_text else value
@@ -79,11 +79,11 @@ def join_listed_texts(name: str, answer: Any) -> Any:
     """Return an answer whose lists are one text, an item a line, where the package's own module answers with a text."""
     if name == "actor" or not isinstance(answer, dspy.Prediction):
         return answer
-    listed = [field for field in list_text_outputs(name) if isinstance(answer.get(field), list | tuple)]
-    if not listed:
+    fields = [field for field in list_text_outputs(name) if isinstance(answer.get(field), list | tuple)]
+    if not fields:
         return answer
     joined = answer.copy()
-    for field in listed:
+    for field in fields:
         joined[field] = "\n".join(str(item).strip() for item in answer[field])
     return joined
 

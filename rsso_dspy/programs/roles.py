@@ -46,7 +46,9 @@ class Roles:
 
     def begin_trial(self, ledger: "TrialLedger", rollout: int, retry: bool = False) -> None:
         """Ask under this rollout number and book in this ledger. `retry`: the variant was played before."""
-        self.ledger, self.rollout, self.is_retry = ledger, rollout, retry
+        self.ledger = ledger
+        self.rollout = rollout
+        self.is_retry = retry
 
     def ask(self, name: str, method: str = "", /, **inputs: Any) -> dspy.Prediction | None:
         """What a module, or a method of it, answers; None when the answer was malformed."""
@@ -64,7 +66,8 @@ class Roles:
                 f"a memory of {self.method.name} asks for the {name}, which this method has not: name it in the class "
                 f"of the memory, asks = ({name!r},)"
             )
-        module, role = self.modules.get(name) or MODULES[name].make(), _name_role(name)
+        module = self.modules.get(name) or MODULES[name].make()
+        role = _name_role(name)
         settings = {"lm": self._find_model(role), "adapter": self._find_adapter(module)}
         with (
             self.ledger.book_under_role(role),
@@ -121,28 +124,31 @@ class Roles:
         that cannot be told so."""
         from rsso_dspy.signatures.memory_writers import ADDED_FIELDS, DrawPattern, add_reflection_fields
 
-        asked, module = improvements.intersection(ADDED_FIELDS), self.modules["reflector"]
+        additions = improvements.intersection(ADDED_FIELDS)
+        module = self.modules["reflector"]
         settings = self.runtime.reflections
         examples = settings.examples if settings else ()
-        told: dict[str, Any] = {}
-        if "loops" in asked:
-            told["loops"] = describe_loops(trajectory.steps, get_place_reader(self.environment))
+        inputs: dict[str, Any] = {}
+        if "loops" in additions:
+            inputs["loops"] = describe_loops(trajectory.steps, get_place_reader(self.environment))
         if isinstance(module, dspy.Predict):
             if trajectory.solved:
                 return {"signature": DrawPattern, "demos": []}
-            if settings and not module.demos and not examples and not asked & ASKING_MORE:
+            if settings and not module.demos and not examples and not additions & ASKING_MORE:
                 examples = settings.own_examples
-            told |= {"demos": [*module.demos, *examples]} if examples else {}
-            return told | ({"signature": add_reflection_fields(module.signature, asked)} if asked else {})
+            inputs |= {"demos": [*module.demos, *examples]} if examples else {}
+            return inputs | ({"signature": add_reflection_fields(module.signature, additions)} if additions else {})
         signatures = [predictor.signature for predictor in module.predictors()]
-        lacks = asked and all(add_reflection_fields(each, asked) is not each for each in signatures)
+        lacks = additions and all(
+            add_reflection_fields(signature, additions) is not signature for signature in signatures
+        )
         if lacks or examples or trajectory.solved:
             raise UsageError(
                 f"this {type(module).__name__} cannot be the reflector: use dspy.Predict, or leave out "
                 "memory.reflections.examples and successes, and add to its signature "
-                f"{', '.join(field for each in sorted(asked) for field in ADDED_FIELDS[each]) or 'nothing'}"
+                f"{', '.join(field for addition in sorted(additions) for field in ADDED_FIELDS[addition]) or 'nothing'}"
             )
-        return told
+        return inputs
 
 
 def _name_role(module: str) -> str:
@@ -197,7 +203,9 @@ class TrialLedger(UsageTracker):
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
         noted = Usage(truncated=int(self._is_cut), undercounted=int(self._is_undercounted))
         self._add_entry(read_usage(usage_entry) + noted)
-        self.was_cut, self._is_cut, self._is_undercounted = self._is_cut, False, False
+        self.was_cut = self._is_cut
+        self._is_cut = False
+        self._is_undercounted = False
         if self._outer is not None:
             self._outer.add_usage(lm, usage_entry)
 
@@ -288,38 +296,38 @@ READ = ("thought", "subgoal", "action", "said", GIVEN)
 
 def read_answer(prediction: dspy.Prediction, targets: Sequence[str], free_form: ActionForm | None = None) -> Answer:
     """Read what an actor answered. `free_form`: what is known of actions that may be anything."""
-    said = str(prediction.get("subgoal") or "").strip()
-    subgoal = choose_target(said, targets)
-    rejected = "" if subgoal is not None or _NO_SUBGOAL.fullmatch(said) else said[:LONGEST_REJECTED]
-    others = {name: value for name, value in prediction.items() if name not in READ}
-    thought = prediction.get("thought") or others.pop("reasoning", "") or ""
-    given = prediction.get(GIVEN)
+    subgoal_text = str(prediction.get("subgoal") or "").strip()
+    subgoal = choose_target(subgoal_text, targets)
+    rejected = "" if subgoal is not None or _NO_SUBGOAL.fullmatch(subgoal_text) else subgoal_text[:LONGEST_REJECTED]
+    other_outputs = {name: value for name, value in prediction.items() if name not in READ}
+    thought = prediction.get("thought") or other_outputs.pop("reasoning", "") or ""
+    raw_action = prediction.get(GIVEN)
     if free_form is None:
         action = first_line(prediction.action)
-    elif given is not None:
+    elif raw_action is not None:
         action = str(prediction.action)  # our adapter has read it
     else:
         action = read_action(str(prediction.action or ""), free_form)
-    given = str(prediction.action or "") if given is None else given
+    raw_action = str(prediction.action or "") if raw_action is None else raw_action
     return Answer(
         action,
         thought,
         subgoal,
         rejected,
         said=prediction.get("said") or "",
-        cut=given if given.strip() != action else "",
-        outputs={name: serialize_for_json(value) for name, value in others.items()},
+        cut=raw_action if raw_action.strip() != action else "",
+        outputs={name: serialize_for_json(value) for name, value in other_outputs.items()},
     )
 
 
 def choose_target(text: str, targets: Sequence[str]) -> str | None:
     """The target that the text names, by its words, after `Subgoal n:` or not, or by its number alone; None if none."""
-    known = {" ".join(split_words(target)): target for target in reversed(targets)}
-    wanted = " ".join(split_words(text))
-    if wanted in known or (numbered := _NUMBERED.fullmatch(wanted)) is None:
-        return known.get(wanted)
+    by_words = {" ".join(split_words(target)): target for target in reversed(targets)}
+    words = " ".join(split_words(text))
+    if words in by_words or (numbered := _NUMBERED.fullmatch(words)) is None:
+        return by_words.get(words)
     if numbered[2] is not None:
-        return known.get(numbered[2])
+        return by_words.get(numbered[2])
     return targets[int(numbered[1]) - 1] if 1 <= int(numbered[1]) <= len(targets) else None
 
 

@@ -35,8 +35,8 @@ def choose_retry_temperature(model: str, temperature: float | None, top_k: int |
     """The temperature of an actor's retries where nobody has set one: `RETRY_TEMPERATURE` at temperature 0, at which
     they would repeat the first trial. None, the model's own, where retries vary already, and where a temperature
     changes nothing (`top_k` 1) or is not taken."""
-    greedy = temperature == 0 and top_k != 1
-    return RETRY_TEMPERATURE if greedy and not _ONE_TEMPERATURE.match(model) else None
+    is_greedy = temperature == 0 and top_k != 1
+    return RETRY_TEMPERATURE if is_greedy and not _ONE_TEMPERATURE.match(model) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,9 @@ class TrialRules:
     def teaches(self, region: str, trajectory: Trajectory, last: bool) -> bool:
         """Whether the memory of a region learns from a trial: somebody will read what it makes of it, or the protocol
         wants it anyway."""
-        wanted = self.learn_after_last or (trajectory.solved and self.learn_after_success)
-        read = region in self.lasting or not (last or (trajectory.solved and self.stop_on_success))
-        return (wanted or read) and not self.frozen
+        is_wanted = self.learn_after_last or (trajectory.solved and self.learn_after_success)
+        is_read = region in self.lasting or not (last or (trajectory.solved and self.stop_on_success))
+        return (is_wanted or is_read) and not self.frozen
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,18 +27,19 @@ class SkillVerbalizer(dspy.Module):
         instructions are no actions or no target was named. `whole`: each call reads every excerpt from its initial to
         its final state (SSO's released code); otherwise only what it needs, and what the excerpt before it lacks."""
         if whole:
-            read = done = ends = render_whole_excerpts(examples)
+            full_text = action_text = end_text = render_whole_excerpts(examples)
         else:
-            read, done, ends = (render_excerpts(examples, part) for part in get_args(Part))
-        summary = self.summary(examples=read)
-        known = {"summary": summary.summary, "skill_name": summary.skill_name}
-        written = self.instructions(examples=done, **known, action_templates=action_templates)
-        lines = tuple(filter(None, map(first_line, written.steps)))
+            full_text, action_text, end_text = (render_excerpts(examples, part) for part in get_args(Part))
+        summary = self.summary(examples=full_text)
+        description = {"summary": summary.summary, "skill_name": summary.skill_name}
+        answer = self.instructions(examples=action_text, **description, action_templates=action_templates)
+        lines = tuple(filter(None, map(first_line, answer.steps)))
         actions = [action for window in examples for action in window.actions]
         steps = filter_instructions(lines, action_templates, actions)
         target, skill = "", None
         if steps:
-            target = " ".join((self.target(examples=ends, **known, steps=list(steps)).target or "").split())
+            naming = self.target(examples=end_text, **description, steps=list(steps))
+            target = " ".join((naming.target or "").split())
         if target:
             skill = Verbalization(summary.summary, summary.skill_name, steps, target)
         return dspy.Prediction(
@@ -57,17 +58,17 @@ def render_excerpts(examples: Sequence[Window], part: Part = "whole") -> str:
     from the previous one. ``ends`` are the changes by the last action."""
     texts = []
     for number, window in enumerate(examples, start=1):
-        before = examples[number - 2] if number > 1 else None
+        previous = examples[number - 2] if number > 1 else None
         lines = [f"Excerpt {number}"]
-        if before is not None:
+        if previous is not None:
             lines.append(AS_BEFORE.format(number=number - 1))
-        if part == "whole" and before is None:
+        if part == "whole" and previous is None:
             lines += [INITIAL_STATE, window.states[0].description]
-        elif part == "whole" and before and (new := _subtract(_lines(window.states[0]), _lines(before.states[0]))):
+        elif part == "whole" and previous and (new := _subtract(_lines(window.states[0]), _lines(previous.states[0]))):
             lines += [INITIAL_STATE, *new]
-        lines += _render_actions(window, before, len(window.actions) - 1 if part == "ends" else 0)
+        lines += _render_actions(window, previous, len(window.actions) - 1 if part == "ends" else 0)
         changes = _list_changes(window) if part != "actions" else []
-        lines += [] if before is not None and changes == _list_changes(before) else changes
+        lines += [] if previous is not None and changes == _list_changes(previous) else changes
         texts.append("\n".join(lines))
     return "\n\n".join(texts)
 
@@ -85,12 +86,12 @@ def render_whole_excerpts(examples: Sequence[Window]) -> str:
 
 def _render_actions(window: Window, before: Window | None, first: int) -> list[str]:
     """Format the actions from index `first` on, with observations that differ from those of the previous excerpt."""
-    known = dict(enumerate(state.observation for state in before.states[1:])) if before else {}
+    old_observations = dict(enumerate(state.observation for state in before.states[1:])) if before else {}
     lines = []
     for index in range(first, len(window.actions)):
         lines.append(f"Action {index + 1}: {window.actions[index]}")
-        seen = window.states[index + 1].observation
-        lines += [] if known.get(index) == seen else [f"Observation {index + 1}: {seen}"]
+        observation = window.states[index + 1].observation
+        lines += [] if old_observations.get(index) == observation else [f"Observation {index + 1}: {observation}"]
     return lines
 
 
@@ -99,7 +100,8 @@ def _list_changes(window: Window) -> list[str]:
     first, last = window.states[0], window.states[-1]
     if first.look.split("\n", 1)[0] != last.look.split("\n", 1)[0]:
         return [FINAL_STATE, *_lines(last)]
-    new, gone = _subtract(_lines(last), _lines(first)), _subtract(_lines(first), _lines(last))
+    new = _subtract(_lines(last), _lines(first))
+    gone = _subtract(_lines(first), _lines(last))
     return [*([NEW, *new] if new else []), *([GONE, *gone] if gone else [])]
 
 
@@ -109,11 +111,11 @@ def _lines(state: State) -> list[str]:
 
 def _subtract(lines: Sequence[str], known: Sequence[str]) -> list[str]:
     """Return the lines that are not known, or occur more often than known."""
-    left = Counter(known)
+    counts = Counter(known)
     new = []
     for line in lines:
-        if left[line]:
-            left[line] -= 1
+        if counts[line]:
+            counts[line] -= 1
         else:
             new.append(line)
     return new
@@ -138,22 +140,23 @@ def filter_instructions(written: Sequence[str], templates: str, actions: Iterabl
     if not templates:
         return tuple(written)
     # An example's bare number answers a question of its episode only.
-    began = {words[:1] for action in actions if (words := split_words(action)) and words[0].isalpha()}
-    forms = {*filter(None, _list_template_heads(templates)), *began}
+    word_lists = [split_words(action) for action in actions]
+    beginnings = {words[:1] for words in word_lists if words and words[0].isalpha()}
+    forms = {*filter(None, _list_template_heads(templates)), *beginnings}
     bare = [_LEADS.sub("", text) or text for text in written]
     answers = _ANSWER_TOLD.search(_HEADING.split(templates)[0]) is not None
-    kept = tuple(
+    instructions = tuple(
         text
         for text in bare
         if any(split_words(text)[: len(form)] == form for form in forms)
         or (answers and _ANSWER.match(text) is not None)
     )
-    return kept if 2 * len(kept) >= len(written) else ()
+    return instructions if 2 * len(instructions) >= len(written) else ()
 
 
 def _list_template_heads(templates: str) -> Iterable[tuple[str, ...]]:
-    *_, listed = _HEADING.split(templates)
-    for line in filter(None, listed.splitlines()):
+    *_, forms = _HEADING.split(templates)
+    for line in filter(None, forms.splitlines()):
         words = line.split()
-        fixed = next((at for at, word in enumerate(words) if word.isupper()), len(words))
+        fixed = next((place for place, word in enumerate(words) if word.isupper()), len(words))
         yield tuple(word.lower() for word in words[:fixed])

@@ -56,15 +56,15 @@ def merge_state(path: Path, saved: SavedState, method: str, own: Mapping[str, An
         len(_list_fields(state)) == len(_list_fields(own[name])) for name, state in saved.predictors.items()
     ):
         return {**own, **saved.predictors}
-    made = f"was saved for the method {saved.method}" if saved.method else "does not name its method"
+    why = f"was saved for the method {saved.method}" if saved.method else "does not name its method"
     if saved.method in (base, method):
-        made = f"does not fit this agent of {method}"
+        why = f"does not fit this agent of {method}"
     else:
-        made += f", and this agent is of {method}"
+        why += f", and this agent is of {method}"
     theirs = {name: _list_fields(state) for name, state in saved.predictors.items()}
     ours = {name: _list_fields(state) for name, state in own.items() if name not in brought}
     raise UsageError(
-        f"{path} {made}; {describe_difference(theirs, ours)}. Load it into an agent of the same method, whose modules "
+        f"{path} {why}; {describe_difference(theirs, ours)}. Load it into an agent of the same method, whose modules "
         "were replaced by the same ones"
     )
 
@@ -128,5 +128,7 @@ def _drop_unshown_demos(program: dspy.Module) -> dspy.Module:
 
 
 def fingerprint_state(state: Mapping[str, Any]) -> str:
-    said = {name: {"signature": each["signature"], "demos": each["demos"]} for name, each in state.items()}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
+    words = {
+        name: {"signature": predictor["signature"], "demos": predictor["demos"]} for name, predictor in state.items()
+    }
+    return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:12]

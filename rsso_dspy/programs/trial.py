@@ -46,12 +46,15 @@ class TrialRun:
         self, roles: Roles, memories: Iterable[Memory], variant: Variant, seed: int, results: Sequence[TrialResult]
     ):
         runtime = roles.runtime
-        self.roles, self.rules, self.variant, self.memories = roles, runtime.rules, variant, tuple(memories)
+        self.roles = roles
+        self.rules = runtime.rules
+        self.variant = variant
+        self.memories = tuple(memories)
         self.number = len(results) + 1
         self.shown: dict[str, str] = {}  # texts that memories put into prompts, each distinct one once
         self.offers_subgoals = False  # whether the actor is asked for one: once it is, to the end of the trial
         self.ledger = TrialLedger(runtime.spend, f"{roles.method.name} {variant.key}", self.number, runtime.recall)
-        is_retry = any(each.trajectory and each.trajectory.variant == variant for each in results)
+        is_retry = any(result.trajectory and result.trajectory.variant == variant for result in results)
         roles.begin_trial(self.ledger, seed * ROLLOUTS_PER_SEED + self.number, is_retry)
 
     def run(
@@ -59,11 +62,13 @@ class TrialRun:
     ) -> TrialResult:
         """Play, then learn. A simulator that dies is replaced and the trial played again once; what still fails is
         recorded as an error, which is not a score."""
-        told: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         outer = find_callers_trace()  # a trial that fails adds nothing to it
         is_traced = outer is not None or not get_playing().session_models_only  # modules such as dspy.Refine need one
         for self.ledger.attempt in (0, 1):
-            self.ledger.step, self.shown, self.offers_subgoals = 0, {}, False
+            self.ledger.step = 0
+            self.shown = {}
+            self.offers_subgoals = False
             trajectory: Trajectory | None = None
             calls: list[TraceEntry] = []
             try:
@@ -77,17 +82,18 @@ class TrialRun:
                     self.conversation = Conversation(environment, self.rules, self.roles.method.scaffold)
                     trajectory = play(self)
                     # Still lent: roles ask it for the words of this variant, which another trial would change.
-                    told = {"learnt": learn(self, trajectory), "shown": self.shown}
+                    fields = {"learnt": learn(self, trajectory), "shown": self.shown}
                 if outer is not None:
                     outer.extend(prune_calls(calls, trajectory, self.roles.modules["actor"]))
                 break
             except JavaMissing:
                 raise  # it would hit every unit
             except (EnvironmentFailure, BackendFailure, LMError) as error:
-                trajectory, told = None, {"failure": Failure.of(error)}
+                trajectory = None
+                fields = {"failure": Failure.of(error)}
                 if not isinstance(error, SimulatorDied):
                     break
-        return TrialResult(self.number, trajectory, **told, **self.ledger.to_result_fields())
+        return TrialResult(self.number, trajectory, **fields, **self.ledger.to_result_fields())
 
     def begin_step(self, number: int) -> None:
         """Book calls under this step from now on. Raises `Stopped` once the run is stopped or the call cancelled."""
@@ -103,21 +109,24 @@ class TrialRun:
         each_step = {PROGRESS, *(memory.region for memory in self.memories if changes_each_step(type(memory)))}
         changing = {name: value for name, value in regions.items() if name in each_step}
         turn = self.conversation.begin_turn(states, steps, **changing)
-        kept = {name: value for name, value in regions.items() if value and name not in each_step}
-        targets = [target for each in recalled.values() for target in each.targets]
+        steady = {name: value for name, value in regions.items() if value and name not in each_step}
+        targets = [target for recall in recalled.values() for target in recall.targets]
         self.offers_subgoals |= bool(targets)
-        asked = {"thought": self.rules.thoughts, "subgoal": self.offers_subgoals or self.rules.layout != "conversation"}
-        unasked = frozenset(name for name, is_asked in asked.items() if not is_asked)
+        outputs = {
+            "thought": self.rules.thoughts,
+            "subgoal": self.offers_subgoals or self.rules.layout != "conversation",
+        }
+        unasked = frozenset(name for name, is_asked in outputs.items() if not is_asked)
         possible = frozenset(turn.get(POSSIBLE, ()))
         free_form = find_free_form(self.environment, possible)
-        told = {"verbs": list_verbs(self.environment), "possible": possible, "free_form": free_form}
+        context = {"verbs": list_verbs(self.environment), "possible": possible, "free_form": free_form}
         answered_before = self.ledger.count_answers("actor")
-        arrangement = replace(self.conversation.arrangement, reads_plans=bool(kept.get(PLANS)))
-        with playing(unasked=unasked, **told):
-            said = self.roles.ask_actor(arrangement, history=self.conversation.history, **kept, **turn)
-        answer = None if said is None else read_answer(said, targets, free_form)
-        if said is not None and answer and not answer.action:
-            self.roles.reject("actor", said)
+        arrangement = replace(self.conversation.arrangement, reads_plans=bool(steady.get(PLANS)))
+        with playing(unasked=unasked, **context):
+            prediction = self.roles.ask_actor(arrangement, history=self.conversation.history, **steady, **turn)
+        answer = None if prediction is None else read_answer(prediction, targets, free_form)
+        if prediction is not None and answer and not answer.action:
+            self.roles.reject("actor", prediction)
             answer = None
         answers = self.ledger.count_answers("actor") - answered_before
         self.roles.runtime.hear_answers(answers, answer is not None)
@@ -128,38 +137,38 @@ class TrialRun:
         self, answer: Answer | None, states: Sequence[State], steps: Sequence[Step], recalled: Recalls
     ) -> tuple[Step, Transition | None]:
         """The step that an answer amounts to: of a malformed one a step that does nothing and costs budget."""
-        items = tuple(item for each in recalled.values() for item in each.ids)
+        items = tuple(item for recall in recalled.values() for item in recall.ids)
         if answer is None:
             score = steps[-1].score if steps else self.environment.points_at_reset
             nothing = replace(states[-1], observation=NO_ACTION)
             unread = (self.ledger.kept.get("actor") or [""])[-1]
             return Step("", "", nothing, 0, score, False, malformed=True, recalled=items, unread=unread), None
         move = self.environment.step(answer.action)
-        told = {name: getattr(move, name) for name in DONE}
-        told |= {"proposed": answer.action, "reasoning": answer.thought, "subgoal": answer.subgoal}
-        told |= {"rejected": answer.rejected, "cut": answer.cut, "outputs": dict(answer.outputs)}
-        return Step(**told, recalled=items), move
+        fields = {name: getattr(move, name) for name in DONE}
+        fields |= {"proposed": answer.action, "reasoning": answer.thought, "subgoal": answer.subgoal}
+        fields |= {"rejected": answer.rejected, "cut": answer.cut, "outputs": dict(answer.outputs)}
+        return Step(**fields, recalled=items), move
 
     def show_world(self) -> dict[str, Any]:
         """What prompts say of the environment. Action templates are noted if they differ from the implied ones; where
         the possible actions are listed, they are left out. Solved examples are noted always."""
-        shown: dict[str, Any] = {ABOUT: self.roles.runtime.about, "task": self.environment.task}
+        inputs: dict[str, Any] = {ABOUT: self.roles.runtime.about, "task": self.environment.task}
         if examples := getattr(self.environment, EXAMPLES, ()):
-            shown[EXAMPLES] = list(examples)
+            inputs[EXAMPLES] = list(examples)
             self.shown[EXAMPLES] = list_items(examples)
         if self.rules.action_choice == "free":
             templates = self.environment.action_templates
-            shown[TEMPLATES] = templates
+            inputs[TEMPLATES] = templates
             if self.roles.runtime.implied_templates not in (None, templates):
                 self.shown[TEMPLATES] = templates
-        return shown
+        return inputs
 
     def show_regions(self, plans: Recalls, recalled: Recalls) -> dict[str, Any]:
         regions: dict[str, Any] = {name: plans[name].value or recall.value for name, recall in recalled.items()}
-        for name, said in regions.items():
-            if name in REGIONS and REGIONS[name].kind is not str and isinstance(said, str):
-                regions[name] = [said] if said else []
-        regions[PROGRESS] = "\n".join(each.progress for each in recalled.values() if each.progress)
+        for name, value in regions.items():
+            if name in REGIONS and REGIONS[name].kind is not str and isinstance(value, str):
+                regions[name] = [value] if value else []
+        regions[PROGRESS] = "\n".join(recall.progress for recall in recalled.values() if recall.progress)
         self._note_change(PROGRESS, regions[PROGRESS])
         self.shown |= {region: plan.text for region, plan in plans.items() if plan.text}
         for region, recall in recalled.items():
@@ -170,8 +179,8 @@ class TrialRun:
         return regions
 
     def _note_change(self, region: str, text: str) -> None:
-        before = next((said for name, said in reversed(self.shown.items()) if name.startswith(f"{region}@")), "")
-        if text != before:
+        last_text = next((value for name, value in reversed(self.shown.items()) if name.startswith(f"{region}@")), "")
+        if text != last_text:
             self.shown[f"{region}@{self.ledger.step}"] = text
 
 
@@ -206,15 +215,15 @@ class Conversation:
         self._follow(states[-1], steps)
         if self._rules.layout != "conversation":
             self._render_window(states, steps)
-            said = {"observation": self._turns.pop()["observation"], **changing}
+            inputs = {"observation": self._turns.pop()["observation"], **changing}
         else:
             self._forget()
             new = {name: value for name, value in changing.items() if value and value != self._shown.get(name)}
             self._shown |= new
             observation = self._environment.render(states)[-1]
-            said = {"observation": observation, "notice": self._find_notice(states, steps), **new}
-        said |= {"possible_actions": self._list_actions()}
-        return {name: value for name, value in said.items() if value or name == "observation"}
+            inputs = {"observation": observation, "notice": self._find_notice(states, steps), **new}
+        inputs |= {"possible_actions": self._list_actions()}
+        return {name: value for name, value in inputs.items() if value or name == "observation"}
 
     def end_turn(self, turn: Turn, answer: Answer | None, unasked: Collection[str] = ()) -> None:
         """Add a step's inputs and the answer, which stands in the history as it was said; what could not be read is
@@ -222,12 +231,12 @@ class Conversation:
         outputs = {}
         if answer is not None:
             outputs = {"thought": answer.thought, "subgoal": answer.subgoal or "none", "action": answer.action}
-        given = {name: text for name, text in outputs.items() if name not in unasked}
+        reply = {name: text for name, text in outputs.items() if name not in unasked}
         if answer is None:
-            given["said"] = ""
+            reply["said"] = ""
         elif answer.said:
-            given["said"] = answer.said
-        self._turns.append({**turn, **given})
+            reply["said"] = answer.said
+        self._turns.append({**turn, **reply})
 
     @property
     def history(self) -> dspy.History:
@@ -254,11 +263,13 @@ class Conversation:
     def _forget(self) -> bool:
         """Drop the older half of what is too long. Return whether there was one."""
         halved = len(self._turns) // 2
-        if too_long := sum(len(str(value)) for turn in self._turns for value in turn.values()) > LONGEST_CONVERSATION:
+        length = sum(len(str(value)) for turn in self._turns for value in turn.values())
+        is_too_long = length > LONGEST_CONVERSATION
+        if is_too_long:
             del self._turns[:halved]
             self._turns[0] = {**self._turns[0], "notice": FORGOTTEN}
             self._shown = {}
-        return too_long and halved > 0
+        return is_too_long and halved > 0
 
     def _follow(self, present: State, steps: Sequence[Step]) -> None:
         """Note the last action, and the situation it led to: the same one where it was refused or had no effect."""
@@ -316,12 +327,12 @@ def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy
     unparsable answer leaves no call."""
     acting = {id(predictor) for predictor in actor.predictors()}
     steps = [step for step in trajectory.steps if not step.malformed]
-    did = [(step.action, step.state.observation) for step in steps]
-    worth = (
-        bool(step.reward) or not step.understood or did[place] in did[:place] or step is steps[-1]
+    moves = [(step.action, step.state.observation) for step in steps]
+    verdicts = (
+        bool(step.reward) or not step.understood or moves[place] in moves[:place] or step is steps[-1]
         for place, step in enumerate(steps)
     )
-    kept: list[TraceEntry] = []
+    entries: list[TraceEntry] = []
     leading: list[TraceEntry] = []  # calls of the actor ahead of the one that answers with the action
     for predictor, inputs, outputs in calls:
         entry = (predictor, shorten_inputs(inputs), outputs)
@@ -329,18 +340,18 @@ def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy
             leading.append(entry)
             continue
         has_action = first_line(outputs.get("action"))
-        if id(predictor) in acting and has_action and not next(worth, True):
+        if id(predictor) in acting and has_action and not next(verdicts, True):
             leading = []
             continue
-        kept += [*leading, entry]
+        entries += [*leading, entry]
         leading = []
-    return kept + leading
+    return entries + leading
 
 
 def shorten_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the inputs that were in the prompt, of a history the last turns."""
-    shown = {name: value for name, value in inputs.items() if value}
-    for name, value in shown.items():
+    shortened = {name: value for name, value in inputs.items() if value}
+    for name, value in shortened.items():
         if isinstance(value, dspy.History):
-            shown[name] = dspy.History(messages=value.messages[-TURNS_KEPT:])
-    return shown
+            shortened[name] = dspy.History(messages=value.messages[-TURNS_KEPT:])
+    return shortened

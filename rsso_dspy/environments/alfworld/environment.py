@@ -47,10 +47,10 @@ _HELP_PUT = "put (object) in/on (receptacle):  place"
 
 def to_engine(action: str, moves: bool) -> str:
     """An action in either wording as the game wants it. ``moves``: whether the game is of the new wording."""
-    found = _PUT.fullmatch(action) or _MOVE.fullmatch(action)
-    if found is None:
+    placing = _PUT.fullmatch(action) or _MOVE.fullmatch(action)
+    if placing is None:
         return action
-    return f"move {found[1]} to {found[2]}" if moves else f"put {found[1]} in/on {found[2]}"
+    return f"move {placing[1]} to {placing[2]}" if moves else f"put {placing[1]} in/on {placing[2]}"
 
 
 def find_counterpart(action: str, commands: Sequence[str]) -> str:
@@ -84,8 +84,8 @@ def split_first(feedback: str) -> tuple[str, str]:
     """The first observation and the task of what a game says at its start."""
     blocks = [block.strip() for block in feedback.split("\n\n") if block.strip()]
     task = next((block for block in blocks if block.startswith("Your task is to:")), "")
-    seen = [block for block in blocks if block != task and not block.startswith("-= Welcome")]
-    return "\n".join(line for block in seen for line in block.splitlines() if line.strip()), task
+    scene = [block for block in blocks if block != task and not block.startswith("-= Welcome")]
+    return "\n".join(line for block in scene for line in block.splitlines() if line.strip()), task
 
 
 _TASKS = (
@@ -110,9 +110,9 @@ def parse_goal(task: str) -> TaskGoal | None:
     """The goal that the text of a task names; None for another wording, as of people."""
     for pattern in _TASKS:
         if match := re.search(pattern, task):
-            told = match.groupdict()
-            verb = told.get("verb") or "put"
-            return TaskGoal(match["thing"], match["place"], _VERBS.get(verb, verb), 2 if "count" in told else 1)
+            groups = match.groupdict()
+            verb = groups.get("verb") or "put"
+            return TaskGoal(match["thing"], match["place"], _VERBS.get(verb, verb), 2 if "count" in groups else 1)
     return None
 
 
@@ -155,17 +155,19 @@ class Episode(lessons.Episode):
     @cached_property
     def seen(self) -> dict[str, str]:
         """Things to where each was seen last."""
-        found: dict[str, str] = {}
+        places: dict[str, str] = {}
         for state in self.states[1:]:
             at = _AT.search(state.observation)
             if at and "you see" in state.observation:
-                found |= dict.fromkeys(_SEEN.findall(state.observation), at[1])
-        return found
+                places |= dict.fromkeys(_SEEN.findall(state.observation), at[1])
+        return places
 
     def name_seen(self, kind: str) -> Words | None:
         """Things of a kind and where each was seen last, but what is in hand."""
-        seen = self.seen.items()
-        return name_all(f"{each} at {at}" for each, at in seen if each.startswith(f"{kind} ") and each != self.holds)
+        sightings = self.seen.items()
+        return name_all(
+            f"{thing} at {at}" for thing, at in sightings if thing.startswith(f"{kind} ") and thing != self.holds
+        )
 
     @property
     def station(self) -> Words | None:
@@ -188,8 +190,8 @@ class Episode(lessons.Episode):
     @property
     def places_left(self) -> Words | None:
         visited = {step.action.removeprefix("go to ") for step in self.steps if step.action.startswith("go to ")}
-        left = (name for name in _SEEN.findall(self.states[0].observation) if name not in visited)
-        return name_all(left) if self.thing_unseen else None
+        unvisited = (name for name in _SEEN.findall(self.states[0].observation) if name not in visited)
+        return name_all(unvisited) if self.thing_unseen else None
 
 
 def _hold(held: str, observation: str) -> str:
@@ -214,7 +216,9 @@ class AlfWorld(TaughtEnvironment):
     def __init__(
         self, folder: str | None = None, step_seconds: float = 20.0, stopped: Callable[[], bool] = lambda: False
     ):
-        self._folder, self._step_seconds, self._stopped = folder, step_seconds, stopped
+        self._folder = folder
+        self._step_seconds = step_seconds
+        self._stopped = stopped
         self._process: Process | None = None
         self._loaded = 0  # games that the process has loaded
         self._closed = False
@@ -236,7 +240,8 @@ class AlfWorld(TaughtEnvironment):
             self._end_process()
             # alfworld makes the folder that the variable names, or one at home
             env = {**os.environ, "ALFWORLD_DATA": tempfile.gettempdir()}
-            self._process, self._loaded = Process([sys.executable, "-P", str(WORKER)], env=env), 0
+            self._process = Process([sys.executable, "-P", str(WORKER)], env=env)
+            self._loaded = 0
         self._loaded += 1
         try:
             answer = self._ask({"game": game}, f"load {name}", LOAD_SECONDS, self._stopped)
@@ -255,35 +260,38 @@ class AlfWorld(TaughtEnvironment):
         """One action as the actor wrote it: in either wording, letter case and final full stop are overlooked. Another
         wording of `put` is the possible action that it means."""
         require_played(self._answer)
-        before, self._steps = self._score, self._steps + 1
-        sent = find_counterpart(" ".join(action.split()).rstrip(".").lower(), self.admissible_actions())
-        if sent == CHECK:
-            told = f"Choose an action from these valid actions: {', '.join(self.admissible_actions())}"
-            return self._describe(sent, told, before)
+        old_score = self._score
+        self._steps += 1
+
+        command = find_counterpart(" ".join(action.split()).rstrip(".").lower(), self.admissible_actions())
+        if command == CHECK:
+            reply = f"Choose an action from these valid actions: {', '.join(self.admissible_actions())}"
+            return self._describe(command, reply, old_score)
         try:
-            asked = {"action": to_engine(sent, self._moves)}
-            self._answer = answer = self._ask(asked, f"carry out {sent!r}", self._step_seconds)
+            request = {"action": to_engine(command, self._moves)}
+            self._answer = answer = self._ask(request, f"carry out {command!r}", self._step_seconds)
         except TimeoutError:
-            return Transition(State(STALLED, "", ""), sent, 0, before, understood=True, done=False, stalled=True)
+            return Transition(State(STALLED, "", ""), command, 0, old_score, understood=True, done=False, stalled=True)
         feedback = answer["feedback"].strip()
         self._progress.read(feedback)
         if self._score != SOLVED_SCORE:
-            met = self._progress.is_met  # with winning as one more
-            self._score = SOLVED_SCORE if answer["won"] else int(SOLVED_SCORE * (sum(met) / (len(met) + 1)))
-        return self._describe(sent, feedback, before)
+            goals_met = self._progress.is_met
+            share = sum(goals_met) / (len(goals_met) + 1)  # with winning as one more
+            self._score = SOLVED_SCORE if answer["won"] else int(SOLVED_SCORE * share)
+        return self._describe(command, feedback, old_score)
 
     def admissible_actions(self) -> Sequence[str]:
         """What can be done now, as the game lists it, in the wording of the interface."""
         commands = require_played(self._answer)["commands"]
-        return [to_engine(each, self._interface != "sso") for each in commands]
+        return [to_engine(command, self._interface != "sso") for command in commands]
 
     def close(self) -> None:
         self._closed = True
         self._end_process()
 
     def _list_goals(self) -> Sequence[Goal]:
-        met = zip(self._progress.kinds, self._progress.is_met, strict=True)
-        return [*(Goal(kind, done, False) for kind, done in met), Goal("task", self._score == SOLVED_SCORE, True)]
+        goals = zip(self._progress.kinds, self._progress.is_met, strict=True)
+        return [*(Goal(kind, is_met, False) for kind, is_met in goals), Goal("task", self._score == SOLVED_SCORE, True)]
 
     def _describe(self, sent: str, feedback: str, before: int) -> Transition:
         return Transition(
@@ -314,16 +322,17 @@ class AlfWorld(TaughtEnvironment):
         except OSError:  # it has ended, and said nothing
             pass
         if not line.endswith(b"\n"):
-            status, errors = process.wait(), process.read_errors()
+            status = process.wait()
+            errors = process.read_errors()
             self.close()
-            said = "".join(f": {each}" for each in errors[-1:])
-            raise SimulatorDied(f"the engine's process ended (exit code {status}){said}")
-        told: Mapping[str, Any] = json.loads(line)
-        if why := told.get("error"):
+            last_error = "".join(f": {error}" for error in errors[-1:])
+            raise SimulatorDied(f"the engine's process ended (exit code {status}){last_error}")
+        answer: Mapping[str, Any] = json.loads(line)
+        if why := answer.get("error"):
             self._end_process()  # what it left behind is not known
-            kind = EnvironmentFailure if told["of_game"] and "game" in request else SimulatorDied
+            kind = EnvironmentFailure if answer["of_game"] and "game" in request else SimulatorDied
             raise kind(f"the engine cannot {what}: {' '.join(why.split()[:SAID])}")
-        return told
+        return answer
 
     def _end_process(self) -> None:
         process, self._process = self._process, None

@@ -74,8 +74,8 @@ NAMED = 5  # maximum number of files that are named for a reason
 
 def _name_files(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
-    more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
-    return ", ".join([*names[:NAMED], *more])
+    rest = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+    return ", ".join([*names[:NAMED], *rest])
 
 
 def find_data() -> str | None:
@@ -133,13 +133,13 @@ def load_made_game(task: str, index: int) -> dict[str, Any]:
     domain, grammar = _read_rules()
     goal, problem, walkthrough = read_data(__package__, f"data/games/{task}.json.bz2")[index]
     places = re.findall(r"^(\w+) - rtype$", problem, re.M)
-    kinds = [each for each in re.findall(r"^(\w+) - otype$", problem, re.M) if each != "DeskLampType"]
-    before, first, after = problem.partition("(objectType ")
+    kinds = [kind for kind in re.findall(r"^(\w+) - otype$", problem, re.M) if kind != "DeskLampType"]
+    head, marker, tail = problem.partition("(objectType ")
     can_contain = "".join(f"(canContain {place} {kind})\n" for place in places for kind in kinds)
     return {
         "pddl_domain": domain,
         "grammar": grammar.replace("UNKNOWN GOAL", goal),
-        "pddl_problem": f"{before}{can_contain}{first}{after}",
+        "pddl_problem": f"{head}{can_contain}{marker}{tail}",
         "solvable": True,
         "walkthrough": walkthrough,
     }
@@ -148,10 +148,10 @@ def load_made_game(task: str, index: int) -> dict[str, Any]:
 @cache
 def _read_rules() -> tuple[str, str]:
     """Domain and grammar of the installed package, without importing it: that would make a folder at home."""
-    found = find_spec("alfworld")
-    if found is None or found.origin is None:
+    spec = find_spec("alfworld")
+    if spec is None or spec.origin is None:
         raise NotInstalled("the benchmark alfworld needs the package alfworld: pip install 'rsso-dspy[alfworld]'")
-    data = Path(found.origin).parent / "data"
+    data = Path(spec.origin).parent / "data"
     return (data / "alfred.pddl").read_text(encoding="utf-8"), (data / "alfred.twl2").read_text(encoding="utf-8")
 
 
@@ -170,10 +170,11 @@ def read_games(folder: str) -> Games:
     root = _find_root(Path(folder).expanduser().absolute())
     files: dict[tuple[str, Split], tuple[Path, ...]] = {}
     skipped: dict[str, str] = {}
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for split, name in FOLDERS.items():
         for path in sorted((root / name).glob("*/*/game.tw-pddl")):
-            kind, short = path.parent.parent.name.partition("-")[0], path.relative_to(root).as_posix()
+            kind = path.parent.parent.name.partition("-")[0]
+            short = path.relative_to(root).as_posix()
             try:
                 raw = _check_file(path, kind, short)
             except ValueError as why:
@@ -183,9 +184,9 @@ def read_games(folder: str) -> Games:
             except OSError as error:
                 skipped[short] = f"damaged: {error.strerror}"
             else:
-                whole.update(f"{short}\n{hashlib.sha256(raw).hexdigest()}\n".encode())
+                digest.update(f"{short}\n{hashlib.sha256(raw).hexdigest()}\n".encode())
                 files[kind, split] = (*files.get((kind, split), ()), path)
-    games = Games(root, files, skipped, whole.hexdigest()[:16])
+    games = Games(root, files, skipped, digest.hexdigest()[:16])
     if not games.total:
         raise UsageError(f"no ALFWorld game in it can be played: {games.describe()}. Run alfworld-download")
     return games
@@ -208,5 +209,5 @@ def _find_root(folder: Path) -> Path:
     for root in (folder / "json_2.1.1", folder / "json_2.1.2", folder / "json_2.1.3", folder):
         if any((root / name).is_dir() for name in FOLDERS.values()):
             return root
-    looked = f"json_2.1.1/{{{','.join(FOLDERS.values())}}}/TYPE-*/trial_*/game.tw-pddl"
-    raise UsageError(f"no ALFWorld games in {folder}: looked for {looked} there. Run alfworld-download")
+    pattern = f"json_2.1.1/{{{','.join(FOLDERS.values())}}}/TYPE-*/trial_*/game.tw-pddl"
+    raise UsageError(f"no ALFWorld games in {folder}: looked for {pattern} there. Run alfworld-download")

@@ -25,13 +25,14 @@ class Worker:
         if "game" in request:
             if request["game"] != self._game:
                 self._start(request["game"])
-            state, done = self._env.reset(), False
+            state = self._env.reset()
+            is_done = False
         else:
-            state, _, done = self._env.step(request["action"])
+            state, _, is_done = self._env.step(request["action"])
         return {
             "feedback": state["feedback"],
             "won": bool(state["won"]),
-            "done": bool(done),
+            "done": bool(is_done),
             "commands": sorted(state["admissible_commands"]),
         }
 
@@ -43,8 +44,8 @@ class Worker:
             self._env.close()
         with open(self._path, "w", encoding="utf-8") as file:
             json.dump(game, file)
-        asked = textworld.EnvInfos(won=True, admissible_commands=True)
-        self._env = textworld.start(self._path, asked, wrappers=[AlfredDemangler, AlfredInfos])
+        infos = textworld.EnvInfos(won=True, admissible_commands=True)
+        self._env = textworld.start(self._path, infos, wrappers=[AlfredDemangler, AlfredInfos])
         self._game = game
 
 
@@ -55,11 +56,11 @@ def main() -> None:
         worker = Worker(folder)
         for line in sys.stdin:
             try:
-                told = worker.answer(json.loads(line))
+                answer = worker.answer(json.loads(line))
             except (Exception, SystemExit) as error:  # the planner exits at PDDL that it cannot read
                 of_game = not isinstance(error, ImportError | MemoryError | OSError)
-                told = {"error": f"{type(error).__name__}: {error}", "of_game": of_game}
-            out.write(json.dumps(told) + "\n")
+                answer = {"error": f"{type(error).__name__}: {error}", "of_game": of_game}
+            out.write(json.dumps(answer) + "\n")
             out.flush()
 
 

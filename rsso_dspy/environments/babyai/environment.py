@@ -42,16 +42,16 @@ def make_patterns(mission: str, locked: Sequence[str] = (), on_the_way: bool = F
 
 
 def _make_clause(verb: str, color: str, kind: str, locked: Sequence[str]) -> list[str]:
-    named = " ".join(word for word in (color or "**", kind or "**") if word)
-    seen = f"There is a {named} **"
+    thing = " ".join(word for word in (color or "**", kind or "**") if word)
+    sight = f"There is a {thing} **"
     if kind == "door" or verb == "open":
-        seen = f"There is a {color or '**'} ** door **"
+        sight = f"There is a {color or '**'} ** door **"
     if verb == "go to":
-        return [seen, f"{seen} right in front of you 1 steps away."]
+        return [sight, f"{sight} right in front of you 1 steps away."]
     if verb == "pick up":
-        return [seen, f"You are carrying a {named}."]
-    keys = [f"You are carrying a {each} key." for each in locked if not color or each == color]
-    return [*keys, seen, f"There is a {color or '**'} open door **"]
+        return [sight, f"You are carrying a {thing}."]
+    keys = [f"You are carrying a {lock} key." for lock in locked if not color or lock == color]
+    return [*keys, sight, f"There is a {color or '**'} open door **"]
 
 
 _THING = re.compile(r"There is an? ((?:[a-z]+ )+)\d+ ")
@@ -62,7 +62,8 @@ class Episode(lessons.Episode):
     @cached_property
     def views(self) -> list[str]:
         """Observations that show a view."""
-        return [text for state in self.states if (text := state.observation).startswith(("In front", "You cannot see"))]
+        observations = [state.observation for state in self.states]
+        return [text for text in observations if text.startswith(("In front", "You cannot see"))]
 
     @cached_property
     def seen(self) -> list[str]:
@@ -71,13 +72,13 @@ class Episode(lessons.Episode):
     @cached_property
     def wanted(self) -> dict[str, bool]:
         """The things that the mission is about, in its order, and whether each was seen."""
-        named = [f"{color}{kind}".removesuffix(" object") for _, color, kind in _CLAUSE.findall(self.task)]
-        return {name: any(is_meant(name, thing) for thing in self.seen) for name in named}
+        names = [f"{color}{kind}".removesuffix(" object") for _, color, kind in _CLAUSE.findall(self.task)]
+        return {name: any(is_meant(name, thing) for thing in self.seen) for name in names}
 
     @property
     def carried(self) -> str:
-        found = _CARRIED.search(self.views[-1]) if self.views else None
-        return found[1] if found else ""
+        match = _CARRIED.search(self.views[-1]) if self.views else None
+        return match[1] if match else ""
 
     @property
     def is_circling(self) -> bool:
@@ -90,8 +91,10 @@ class Episode(lessons.Episode):
     def name_unless_ended(self, names: Iterable[str]) -> Words | None:
         return None if self.ended else name_all(names)
 
-    found = property(lambda self: self.name_unless_ended(name for name, seen in self.wanted.items() if seen))
-    missing = property(lambda self: self.name_unless_ended(name for name, seen in self.wanted.items() if not seen))
+    found = property(lambda self: self.name_unless_ended(name for name, is_seen in self.wanted.items() if is_seen))
+    missing = property(
+        lambda self: self.name_unless_ended(name for name, is_seen in self.wanted.items() if not is_seen)
+    )
     in_hand = property(lambda self: self.name_unless_ended(filter(None, [self.carried])))
     locked = property(lambda self: self.name_unless_ended(name for name in self.seen if " locked " in name))
 
@@ -143,26 +146,29 @@ class BabyAi(TaughtEnvironment):
 
     def reset(self, variant: Variant) -> State:
         self.world = world = make_world(variant.task)  # a used one may remember the world before
-        seen, _ = world.reset(seed=get_seed(variant))
-        self._look(seen)
+        observation, _ = world.reset(seed=get_seed(variant))
+        self._look(observation)
         # As AgentBoard's wrapper words it: the order of two parts is lost.
         self.task = str(world.mission).replace("then", "and").replace("after you", "and")
         doors = (cell for cell in world.grid.grid if cell is not None and cell.type == "door")
         locked = sorted({door.color for door in doors if door.is_locked})
         self._patterns = make_patterns(str(world.mission), locked, variant.task in THROUGH_LOCKED_DOORS)
         self._progress = track_patterns(self._patterns)
-        self._variant, self.achieved, self._score = variant, None, 0
+        self._variant = variant
+        self.achieved = None
+        self._score = 0
         return State(self._view.describe(), "", "")
 
     def step(self, action: str) -> Transition:
         require_played(self.world)
-        before, asked = self._score, " ".join(action.split())
-        observation, valid = self._take(asked.rstrip(".").lower().strip())
-        no_effect = observation == NO_CHANGE and bool(asked)
+        old_score = self._score
+        text = " ".join(action.split())
+        observation, valid = self._take(text.rstrip(".").lower().strip())
+        no_effect = observation == NO_CHANGE and bool(text)
         return Transition(
             state=State(observation, "", ""),
-            action=asked,
-            reward=self._score - before,
+            action=text,
+            reward=self._score - old_score,
             score=self._score,
             understood=valid or no_effect,
             done=self.achieved is not None,
@@ -179,8 +185,8 @@ class BabyAi(TaughtEnvironment):
         return {text: moves for text, moves in self._view.offer.moves.items() if moves and text != view.CHECK}
 
     def _list_goals(self) -> Sequence[Goal]:
-        met = zip(self._patterns, self._progress.is_met, strict=True)
-        goals = [Goal(_name_kind(pattern), done, False) for pattern, done in met]
+        pairs = zip(self._patterns, self._progress.is_met, strict=True)
+        goals = [Goal(_name_kind(pattern), is_reached, False) for pattern, is_reached in pairs]
         return [*goals, Goal("mission", bool(self.achieved), True)]
 
     def _take(self, text: str) -> tuple[str, bool]:
@@ -195,8 +201,9 @@ class BabyAi(TaughtEnvironment):
         ended = self.carry_out(moves)
         observation = self._view.describe() + (view.COMPLETED if ended else "")
         self._progress.read(observation)
-        met, total = sum(self._progress.is_met), len(self._patterns)
-        points = SOLVED_SCORE * (met / total) * total / (total + 1)  # the mission is one more
+        met_count = sum(self._progress.is_met)
+        total = len(self._patterns)
+        points = SOLVED_SCORE * (met_count / total) * total / (total + 1)  # the mission is one more
         self._score = SOLVED_SCORE if self.achieved else int(points)
         return observation, True
 
@@ -205,21 +212,22 @@ class BabyAi(TaughtEnvironment):
         ended the mission."""
         ended = False
         for move in moves:
-            before = self._image
-            seen, reward, ended, _, _ = self.world.step(move)
+            old_image = self._image
+            observation, reward, ended, _, _ = self.world.step(move)
             if ended and self.achieved is None:
                 self.achieved = reward > 0
-            self._look(seen)
-            if self._image == before:
+            self._look(observation)
+            if self._image == old_image:
                 break
         return ended
 
     def _look(self, seen: Any) -> None:
-        world, image = self.world, seen["image"]
+        world = self.world
+        image = seen["image"]
         self._image = image.tobytes()
         carried = world.carrying
         carrying = f"{carried.color} {carried.type}" if carried is not None else ""
-        x, y = (int(each) for each in world.agent_pos)
+        x, y = (int(coordinate) for coordinate in world.agent_pos)
         self._view = View(image.tolist(), x, y, int(world.agent_dir), carrying)
 
 

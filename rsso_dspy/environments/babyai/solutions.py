@@ -19,22 +19,23 @@ MOST_SEARCHES = 100  # of a bot before one move; some never end
 
 def find_solution(variant: Variant) -> tuple[str, ...]:
     """Raises ``GoldUnknown`` where the bot fails or makes too many moves."""
-    environment, actions = BabyAi(), list[str]()
+    environment = BabyAi()
     environment.reset(variant)
+    actions = list[str]()
     guided = _Guided(environment)
     guided.make_plan()
-    left = guided.count_moves(MOST_MOVES)
-    while 0 < left < inf:
+    moves_left = guided.count_moves(MOST_MOVES)
+    while 0 < moves_left < inf:
         best: tuple[float, int, str, _Guided] = (inf, 0, "", guided)
         for text, moves in guided.environment.list_moves().items():
             if len(moves) > 1 or moves == [guided.advised]:
-                after = deepcopy(guided)
-                after.make_moves(moves)
-                found = after.count_moves(min(best[0], left - 1)), len(moves), text, after
-                best = min(best, found, key=lambda each: each[:2])
-        left, _, text, guided = best
+                branch = deepcopy(guided)
+                branch.make_moves(moves)
+                candidate = branch.count_moves(min(best[0], moves_left - 1)), len(moves), text, branch
+                best = min(best, candidate, key=lambda choice: choice[:2])
+        moves_left, _, text, guided = best
         actions.append(text)
-    if left:
+    if moves_left:
         raise GoldUnknown(f"no solution of {variant.key} is known: minigrid's bot finds none of {MOST_MOVES} moves")
     return tuple(actions)
 
@@ -57,8 +58,9 @@ class _Guided:
     def make_plan(self) -> None:
         """Have a new bot that knows what the old one has seen: an old one would undo what it had not advised."""
         self.environment.world.instrs = _find_rest(self.environment.world.instrs)
-        seen, self.bot = self.bot.vis_mask if self.bot else False, _Bot(self.environment.world)
-        self.bot.vis_mask |= seen
+        seen_cells = self.bot.vis_mask if self.bot else False
+        self.bot = _Bot(self.environment.world)
+        self.bot.vis_mask |= seen_cells
         self._ask(None)
 
     def make_moves(self, moves: Sequence[int]) -> None:
@@ -74,7 +76,8 @@ class _Guided:
 
     def count_moves(self, most: float) -> float:
         """How many moves the bot makes to the end; infinity if it fails, or makes more than `most`."""
-        ahead, count = deepcopy(self), 0
+        ahead = deepcopy(self)
+        count = 0
         while ahead.environment.achieved is None and ahead.advised is not None and count < most:
             ahead.make_moves([ahead.advised])
             count += 1

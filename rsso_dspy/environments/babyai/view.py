@@ -46,18 +46,18 @@ class View:
     def things(self) -> list[Thing]:
         """Everything in sight, walls too, in the order in which it is listed: what is nearest first; of equal distance
         what is further ahead, then from left to right."""
-        return sorted(self._read_cells(), key=lambda each: (each.ahead + abs(each.right), -each.ahead, each.right))
+        return sorted(self._read_cells(), key=lambda thing: (thing.ahead + abs(thing.right), -thing.ahead, thing.right))
 
     @cached_property
     def listed(self) -> list[tuple[Thing, int]]:
         """The things that the text lists, each with its number among those of the same name."""
         counts: Counter[str] = Counter()
-        found = []
+        numbered = []
         for thing in self.things:
             if thing.kind != "wall":
                 counts[thing.name] += 1
-                found.append((thing, counts[thing.name]))
-        return found
+                numbered.append((thing, counts[thing.name]))
+        return numbered
 
     @cached_property
     def barrier(self) -> Thing | None:
@@ -76,16 +76,18 @@ class View:
         )
 
     def describe(self) -> str:
-        told = "".join(f"There is a {thing.name} {number} {_tell_place(thing)}.  " for thing, number in self.listed)
+        sights = "".join(f"There is a {thing.name} {number} {_tell_place(thing)}.  " for thing, number in self.listed)
         facing = self.barrier
         wall = f"You are facing a {facing.kind} {facing.ahead} steps away. " if facing else ""
         carried = f"You are carrying a {self.carrying}." if self.carrying else "You are not carrying anything."
-        return f"{_FIRST + told if self.things else _NOTHING}The room has walls around you. {wall}{carried}"
+        return f"{_FIRST + sights if self.things else _NOTHING}The room has walls around you. {wall}{carried}"
 
     def _read_cells(self) -> Iterator[Thing]:
         for column, cells in enumerate(self.image):
             for row, (kind, color, state) in enumerate(cells):
-                ahead, right, name = _LOWEST - row, column - _MIDDLE, _TYPES.get(kind)
+                ahead = _LOWEST - row
+                right = column - _MIDDLE
+                name = _TYPES.get(kind)
                 if name and (ahead or right):
                     thing = Thing(name, _COLORS[color], _DOORS[state] if name == "door" else "", ahead, right)
                     if min(self.locate(thing)) >= 0:
@@ -125,16 +127,17 @@ class Paths:
         return self._trace(self._at.get(cell))
 
     def _search(self) -> None:
-        before, after_of = self._before, dict[_Place, list[tuple[_Place, int]]]()
+        previous = self._before
+        successors = dict[_Place, list[tuple[_Place, int]]]()
         queue = deque([self._start])
         while queue:
             place = queue.popleft()
-            if place not in after_of:  # taken for the first time
-                after_of[place] = self._list_afters(*place)
-            for after, move in after_of[place]:
-                if after not in after_of:
-                    before[after] = place, move
-                    queue.append(after)
+            if place not in successors:  # taken for the first time
+                successors[place] = self._list_afters(*place)
+            for successor, move in successors[place]:
+                if successor not in successors:
+                    previous[successor] = place, move
+                    queue.append(successor)
 
     def _list_afters(self, x: int, y: int, direction: int) -> list[tuple[_Place, int]]:
         """Places that one move leads to, with the move; notes the cells at this place and ahead of it."""
@@ -218,7 +221,10 @@ class Offer:
 
     def _add_door(self, door: Thing, number: int, counts: dict[str, int]) -> None:
         through = f"go through {door.name} {number}"
-        toggle, cell, carrying = f"toggle and {through}", self._view.locate(door), self._view.carrying
+        toggle = f"toggle and {through}"
+
+        cell = self._view.locate(door)
+        carrying = self._view.carrying
         path = self._paths.find_path_into(cell) if door.state == "open" else self._paths.find_path_before(cell)
         if door.state == "closed":
             self._refuse(through, "as it is closed. You should toggle it first.")

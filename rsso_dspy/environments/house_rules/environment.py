@@ -74,14 +74,14 @@ class HouseRules(TaughtEnvironment):
 
     def step(self, action: str) -> Transition:
         attempt = require_played(self.attempt)
-        before = attempt.score
+        old_score = attempt.score
         verdict = attempt.run(action)
         self._lines += 1
         is_over = self._lines == len(attempt.request.steps)
         return Transition(
             state=State(verdict.answer, "", ""),
             action=action,
-            reward=attempt.score - before,
+            reward=attempt.score - old_score,
             score=attempt.score,
             understood=verdict.is_understood,
             done=verdict.is_refused or is_over or attempt.is_done,

@@ -61,20 +61,20 @@ class Form:
         return self._match_operands(words[: len(self.operands)], command.folder)
 
     def _matches_surroundings(self, command: Command) -> bool:
-        wanted = self.command
-        if wanted.stdin != command.stdin and not (self.is_open and not wanted.stdin):
+        expected = self.command
+        if expected.stdin != command.stdin and not (self.is_open and not expected.stdin):
             return False
 
         variables = command.variables
         if self.is_open:
-            variables = {name: value for name, value in variables.items() if name in wanted.variables}
-        if variables.keys() != wanted.variables.keys():
+            variables = {name: value for name, value in variables.items() if name in expected.variables}
+        if variables.keys() != expected.variables.keys():
             return False
-        if not all(fnmatchcase(value, wanted.variables[name]) for name, value in variables.items()):
+        if not all(fnmatchcase(value, expected.variables[name]) for name, value in variables.items()):
             return False
 
-        has_path = any("/" in operand for operand in (*self.operands[1:], wanted.stdin))
-        return self.is_anywhere or has_path or wanted.folder == command.folder
+        has_path = any("/" in operand for operand in (*self.operands[1:], expected.stdin))
+        return self.is_anywhere or has_path or expected.folder == command.folder
 
     def _match_operands(self, words: Sequence[str], folder: str) -> bool:
         if len(words) != len(self.operands):
@@ -94,24 +94,24 @@ def _take_option(words: Sequence[str], option: str) -> list[str] | None:
     is_short = re.fullmatch(r"-[A-Za-z]", name) is not None
 
     for place, word in enumerate(words):
-        before = words[:place]
+        preceding = words[:place]
         following = words[place + 1 :]
         if not word.startswith("-"):
             continue
         if has_value and word == name and following and fnmatchcase(following[0], value):
-            return [*before, *following[1:]]
+            return [*preceding, *following[1:]]
         if fnmatchcase(word, option):
-            return [*before, *following]
+            return [*preceding, *following]
         if not is_short or word.startswith("--"):
             continue
 
         if has_value and fnmatchcase(word, f"{name}{value}"):
-            return [*before, *following]
+            return [*preceding, *following]
         is_cluster = re.fullmatch(r"-[A-Za-z]{2,4}", word) is not None
         if is_cluster and has_value and word.endswith(name[1]) and following and fnmatchcase(following[0], value):
-            return [*before, word[:-1], *following[1:]]
+            return [*preceding, word[:-1], *following[1:]]
         if is_cluster and not has_value and name[1] in word[1:]:
-            return [*before, word.replace(name[1], "", 1), *following]
+            return [*preceding, word.replace(name[1], "", 1), *following]
     return None
 
 
@@ -167,8 +167,8 @@ def _list_lines(text: str) -> tuple[str, ...]:
         alternatives = ["", *alternatives]
     lines: dict[str, None] = {}
     for alternative in alternatives:
-        chosen = f"{text[: match.start()]}{alternative}{text[match.end() :]}"
-        lines |= dict.fromkeys(_list_lines(chosen))
+        version = f"{text[: match.start()]}{alternative}{text[match.end() :]}"
+        lines |= dict.fromkeys(_list_lines(version))
     if len(lines) > MOST_FORMS:
         raise PatternError(f"{text!r} has more than {MOST_FORMS} forms: write it as several patterns")
     return tuple(lines)

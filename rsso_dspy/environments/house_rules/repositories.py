@@ -144,8 +144,8 @@ def _make_habit(family: Family, value: str, operation: str) -> str:
 
 def _list_accepted(steps: Sequence[Pattern]) -> tuple[str, ...]:
     """Return three ways to write the same: as it is, with the last of all choices and in quotes."""
-    *before, last = steps
-    lead = "".join(f"{step.example} && " for step in before)
+    *earlier, last = steps
+    lead = "".join(f"{step.example} && " for step in earlier)
     *words, end = last.example.split(" ") if "'" not in last.example else [last.example, ""]
     quoted = " ".join([*words, f'"{end}"']) if end else f" {last.example} "
     return (lead + last.example, lead + last.last_example, f"cd . && {lead}{quoted}")

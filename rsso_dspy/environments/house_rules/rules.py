@@ -137,11 +137,11 @@ class Attempt:
             if rule := self._find_broken_rule(command, [*self._earlier, *commands[:place]]):
                 return Verdict(rule.answer, self.done, is_refused=True, broken=rule.name)
 
-        left = self.request.steps[self.done :]
-        in_order = [step.matches(command) for step, command in zip(left, commands, strict=False)]
+        steps_left = self.request.steps[self.done :]
+        in_order = [step.matches(command) for step, command in zip(steps_left, commands, strict=False)]
         if not all(in_order):
             return Verdict(NOT_ASKED, self.done)
-        if len(commands) > len(left):
+        if len(commands) > len(steps_left):
             return Verdict(TOO_MUCH, self.done, is_refused=True)
 
         self.done += len(commands)

@@ -63,8 +63,8 @@ def parse_line(line: str) -> list[Command]:
         elif program == "export":
             exported |= _read_assignments(arguments)
         elif program == "env" and arguments:
-            more, words = _take_variables(arguments)
-            commands.append(_make_command(words, {**exported, **variables, **more}, folder, stdin))
+            env_variables, words = _take_variables(arguments)
+            commands.append(_make_command(words, {**exported, **variables, **env_variables}, folder, stdin))
         else:
             commands.append(_make_command(words, {**exported, **variables}, folder, stdin))
     return commands
@@ -161,8 +161,8 @@ def _take_variables(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _read_assignments(words: Sequence[str]) -> dict[str, str]:
-    variables, others = _take_variables(words)
-    if others or not variables:
+    variables, rest = _take_variables(words)
+    if rest or not variables:
         raise NotUnderstood("export without NAME=value")
     return variables
 

@@ -47,7 +47,7 @@ def list_strata(variant: Variant, repository: Repository) -> tuple[str, ...]:
     """Return how much the refusals of a variant's rule tell, and whether it asks for what one would do anyway. The
     second is unknown of rules of one's own."""
     rule = repository.rules[variant.task]
-    told = f"refusal: {rule.telling}"
+    telling = f"refusal: {rule.telling}"
     if not rule.values:
-        return (told,)
-    return told, "usual rule" if rule.is_usual else "unusual rule"
+        return (telling,)
+    return telling, "usual rule" if rule.is_usual else "unusual rule"

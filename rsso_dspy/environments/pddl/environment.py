@@ -61,10 +61,10 @@ def read_action(text: str, arities: Mapping[str, int], objects: Collection[str])
     many objects they take. None when it names none of them, or too few objects."""
     words = split_words(text)
     name = next((word for word in words if word in arities), None)
-    named = [word for word in words if word in objects]
-    if name is None or len(named) < arities[name]:
+    arguments = [word for word in words if word in objects]
+    if name is None or len(arguments) < arities[name]:
         return None
-    return name, tuple(named[: arities[name]])
+    return name, tuple(arguments[: arities[name]])
 
 
 _TEXTS = read_texts(__package__)
@@ -95,8 +95,8 @@ class Episode(lessons.Episode):
     @cached_property
     def conditions(self) -> list[str]:
         """The sentences of the goal, as observations have them."""
-        listed = self.task.removeprefix(GOAL).split(", ")
-        return [" ".join(text.split()).capitalize() for text in listed if text.strip()]
+        sentences = self.task.removeprefix(GOAL).split(", ")
+        return [" ".join(text.split()).capitalize() for text in sentences if text.strip()]
 
     @property
     def says_everything(self) -> bool:
@@ -106,9 +106,10 @@ class Episode(lessons.Episode):
         return next((word for word in split_words(step.action) if word in _NEEDS), "")
 
     def took_effect(self, number: int) -> bool:
-        step, answer = self.steps[number], self.states[number + 1].observation
-        asked = step.action.lower()
-        return step.understood and "check" not in asked and LOOK not in asked and bool(answer)
+        step = self.steps[number]
+        answer = self.states[number + 1].observation
+        text = step.action.lower()
+        return step.understood and "check" not in text and LOOK not in text and bool(answer)
 
     is_effective = property(lambda self: self.took_effect(len(self.steps) - 1))
 
@@ -117,19 +118,20 @@ class Episode(lessons.Episode):
         """Conditions that hold, as far as was said."""
         holding = {text for text in self.conditions if text in self.states[0].observation}
         for number, step in enumerate(self.steps):
-            looked = LOOK in step.action.lower()
-            if not looked and not self.took_effect(number):
+            is_look = LOOK in step.action.lower()
+            if not is_look and not self.took_effect(number):
                 continue
-            said = {text for text in self.conditions if text in self.states[number + 1].observation}
-            if not self.says_everything and not looked:
-                said |= {text for text in holding if not self._is_undone(text, step)}
-            holding = said
+            confirmed = {text for text in self.conditions if text in self.states[number + 1].observation}
+            if not self.says_everything and not is_look:
+                confirmed |= {text for text in holding if not self._is_undone(text, step)}
+            holding = confirmed
         return [text for text in self.conditions if text in holding]
 
     def _is_undone(self, condition: str, step: Step) -> bool:
-        verb, named = self.find_verb(step), split_words(condition)
-        ends = any(said in condition and verb in verbs for said, verbs in _UNDOES.items())
-        return ends and bool({named[0], *named[2:3]} & {*split_words(step.action)})
+        verb = self.find_verb(step)
+        words = split_words(condition)
+        ends = any(phrase in condition and verb in verbs for phrase, verbs in _UNDOES.items())
+        return ends and bool({words[0], *words[2:3]} & {*split_words(step.action)})
 
     @property
     def need(self) -> Words | None:
@@ -138,8 +140,8 @@ class Episode(lessons.Episode):
 
     @property
     def is_repeated_in_vain(self) -> bool:
-        twice = self.steps[-2:]
-        return len(twice) > 1 and not any(step.understood for step in twice) and twice[0].action == twice[1].action
+        pair = self.steps[-2:]
+        return len(pair) > 1 and not any(step.understood for step in pair) and pair[0].action == pair[1].action
 
     @cached_property
     def reached_before(self) -> list[str]:
@@ -155,17 +157,17 @@ class Episode(lessons.Episode):
     @property
     def is_circle(self) -> bool:
         """Everything is again as it was before."""
-        seen = [state.observation for state in self.states[:-1]]
-        return self.says_everything and self.is_effective and self.answer in seen
+        observations = [state.observation for state in self.states[:-1]]
+        return self.says_everything and self.is_effective and self.answer in observations
 
     @property
     def is_wrong_room(self) -> bool:
         """A ball was dropped where the goal does not want it."""
-        found = _BALL.search(self.action)
-        if found is None or not self.is_effective:
+        match = _BALL.search(self.action)
+        if match is None or not self.is_effective:
             return False
-        wanted = [text for text in self.conditions if text.startswith(found[2].capitalize() + " ")]
-        return bool(wanted) and not any(f"{found[3]}." in text for text in wanted)
+        goals = [text for text in self.conditions if text.startswith(match[2].capitalize() + " ")]
+        return bool(goals) and not any(f"{match[3]}." in text for text in goals)
 
     @property
     def is_wrong_order(self) -> bool:
@@ -174,17 +176,18 @@ class Episode(lessons.Episode):
             return False
         words = split_words(self.newest.action)
         below = next((word for word in reversed(words) if f"on {word}." in self.answer), "")
-        return below in [found[1].lower() for text in self.missing if (found := _ON.match(text))]
+        matches = [_ON.match(text) for text in self.missing]
+        return below in [match[1].lower() for match in matches if match]
 
     @property
     def is_half_empty(self) -> bool:
         """A room was left with one ball and a free arm, while another ball that belongs elsewhere stayed there."""
-        told = (state.observation for state in reversed(self.states[:-1]))
-        before = next((text for text in told if "Robby is at " in text), "")
-        places = dict(_AT.findall(before))
+        observations = (state.observation for state in reversed(self.states[:-1]))
+        last_view = next((text for text in observations if "Robby is at " in text), "")
+        places = dict(_AT.findall(last_view))
         misplaced = {text.partition(" ")[0] for text in self.missing}
         stayed = [name for name, room in places.items() if room == places["Robby"] and name in misplaced]
-        alone = before.count(" is carrying ") == 1 and " is free." in before
+        alone = last_view.count(" is carrying ") == 1 and " is free." in last_view
         return self.find_verb(self.newest) == "move" and self.is_effective and alone and bool(stayed)
 
     @property
@@ -199,8 +202,8 @@ class Episode(lessons.Episode):
     @property
     def is_served_in_vain(self) -> bool:
         """A drink was poured that no condition of the goal asks for there."""
-        served = self.find_verb(self.newest) == "pour-shaker-to-shot" and self.is_effective
-        return served and set(self.reached) <= set(self.reached_before)
+        is_served = self.find_verb(self.newest) == "pour-shaker-to-shot" and self.is_effective
+        return is_served and set(self.reached) <= set(self.reached_before)
 
     missing = property(lambda self: [text for text in self.conditions if text not in self.reached])
     done = property(lambda self: {"names": " ".join(self.reached)} if self.reached else None)
@@ -232,28 +235,36 @@ class Game:
 
     def list_actions(self) -> list[str]:
         """What is offered now, sorted: actions whose objects all differ, and the questions that may be asked."""
-        applicable = ((each.name, each.arguments) for each in self.world.list_applicable(self.state))
-        phrases = [self.phrases.say_action(name, of) for name, of in applicable if len({*of}) == len(of)]
+        applicable = ((ground.name, ground.arguments) for ground in self.world.list_applicable(self.state))
+        phrases = [
+            self.phrases.say_action(name, arguments)
+            for name, arguments in applicable
+            if len({*arguments}) == len(arguments)
+        ]
         return sorted({*phrases, CHECK, *([LOOK] if self.phrases.differences else [])})
 
     def step(self, text: str) -> tuple[str, bool]:
         """Take one text as it was written; the observation, and whether it was a valid action."""
-        asked = text.lower()
-        if "check" in asked:
+        question = text.lower()
+        if "check" in question:
             return f"Valid actions are: {', '.join(self.list_actions())}", True
-        if LOOK in asked:
+        if LOOK in question:
             return self._describe_all(), True
-        arities = {each.name: len(each.arguments) for each in self.world.list_applicable(self.state)}
+        arities = {ground.name: len(ground.arguments) for ground in self.world.list_applicable(self.state)}
         action = read_action(text, arities, self.world.problem.objects)
         if action is None:
             return NOT_AN_ACTION, False
-        before, self.state = self.state, self.world.apply(self.state, *action)
-        if self.state == before:
+        old_state = self.state
+        self.state = self.world.apply(old_state, *action)
+        if self.state == old_state:
             return NOT_POSSIBLE, False
         reached = self.world.list_reached(self.state)
         self.progress = max(self.progress, sum(reached) / len(reached))
-        told = self.phrases.describe(self.state - before) if self.phrases.differences else self._describe_all()
-        return told + WON if all(reached) else told, True
+        if self.phrases.differences:
+            observation = self.phrases.describe(self.state - old_state)
+        else:
+            observation = self._describe_all()
+        return observation + WON if all(reached) else observation, True
 
     def _describe_all(self) -> str:
         return self.phrases.describe(self.state | self.world.fixed)
@@ -274,15 +285,20 @@ class PddlEnvironment(TaughtEnvironment):
     def reset(self, variant: Variant) -> State:
         """Start the variant afresh. Raises what `load_setup` raises."""
         self._game = Game(load_domain(variant.task), load_setup(variant, self._folder))
-        self._variant, self.task, self.action_templates = variant, self._game.goal, ACTION_TEMPLATES[variant.task]
+        self._variant = variant
+        self.task = self._game.goal
+        self.action_templates = ACTION_TEMPLATES[variant.task]
         return State(self._game.first, "", "")
 
     def step(self, action: str) -> Transition:
         game = require_played(self._game)
-        before = game.points
+        old_points = game.points
         observation, valid = game.step(action)
-        state, score = State(observation, "", ""), game.points
-        return Transition(state, " ".join(action.split()), score - before, score, understood=valid, done=game.is_won)
+        state = State(observation, "", "")
+        score = game.points
+        return Transition(
+            state, " ".join(action.split()), score - old_points, score, understood=valid, done=game.is_won
+        )
 
     def admissible_actions(self) -> Sequence[str]:
         """What can be done now, as AgentBoard offers it: less the full stops, and the question for this very list."""
@@ -291,4 +307,4 @@ class PddlEnvironment(TaughtEnvironment):
     def _list_goals(self) -> Sequence[Goal]:
         game = require_played(self._game)
         reached = game.world.list_reached(game.state)
-        return [Goal(fact[0], done, True) for fact, done in zip(game.world.problem.goal, reached, strict=True)]
+        return [Goal(fact[0], is_met, True) for fact, is_met in zip(game.world.problem.goal, reached, strict=True)]

@@ -74,12 +74,13 @@ def _read_definition(text: str, kind: str, name: str) -> tuple[str, list[list[An
     brackets = {"(": "[", ")": "],"}
     tokens = _TOKEN.findall(re.sub(";.*", "", text.lower()))
     try:
-        whole = literal_eval(f"[{''.join(brackets.get(token) or f'{token!r},' for token in tokens)}]")
+        items = (brackets.get(token) or f"{token!r}," for token in tokens)
+        forms = literal_eval(f"[{''.join(items)}]")
     except (SyntaxError, MemoryError, RecursionError):
         raise DamagedFile(name, "a ( without its ), or the other way round") from None
-    match whole:
+    match forms:
         case [["define", [head, str(called)], *sections]] if head == kind:
-            if all(isinstance(each, list) and each for each in sections):
+            if all(isinstance(section, list) and section for section in sections):
                 return called, sections
     raise DamagedFile(name, f"expected (define ({kind} NAME) (SECTION ...) ...)")
 
@@ -87,17 +88,17 @@ def _read_definition(text: str, kind: str, name: str) -> tuple[str, list[list[An
 def _read_typed(words: Sequence[Any], name: str) -> Iterator[tuple[str, str]]:
     """Names with their types: ``a b - ball c`` is two balls and one object."""
     waiting: list[str] = []
-    left = iter(words)
-    for word in left:
+    rest = iter(words)
+    for word in rest:
         if not isinstance(word, str):
             raise DamagedFile(name, f"expected a name in place of {write_form(word)}")
         if word != "-":
             waiting.append(word)
             continue
-        kind = next(left, "")
-        yield from ((each, kind) for each in waiting)
+        kind = next(rest, "")
+        yield from ((symbol, kind) for symbol in waiting)
         waiting = []
-    yield from ((each, OBJECT) for each in waiting)
+    yield from ((symbol, OBJECT) for symbol in waiting)
 
 
 def write_form(form: Any) -> str:
@@ -120,17 +121,19 @@ def read_domain(text: str, name: str) -> Domain:
     called, sections = _read_definition(text, "domain", name)
     by_head = {head: body for head, *body in sections}
     types, constants = (dict(_read_typed(by_head.get(head, ()), name)) for head in (":types", ":constants"))
-    predicates = {first: tuple(kind for _, kind in _read_typed(rest, name)) for first, *rest in by_head[":predicates"]}
+    predicates: dict[str, tuple[str, ...]] = {}
+    for predicate, *arguments in by_head[":predicates"]:
+        predicates[predicate] = tuple(kind for _, kind in _read_typed(arguments, name))
     actions: dict[str, Action] = {}
-    for _, action, *body in (each for each in sections if each[0] == ":action"):
+    for _, action, *body in (section for section in sections if section[0] == ":action"):
         parts = dict(zip(body[::2], body[1::2], strict=True))
         effects = _split_conjunction(parts[":effect"])
         actions[action] = Action(
             action,
             dict(_read_typed(parts[":parameters"], name)),
             conditions=tuple(map(tuple, _split_conjunction(parts[":precondition"]))),
-            adds=tuple(tuple(each) for each in effects if each[0] != "not"),
-            removes=tuple(tuple(each[1]) for each in effects if each[0] == "not"),
+            adds=tuple(tuple(effect) for effect in effects if effect[0] != "not"),
+            removes=tuple(tuple(effect[1]) for effect in effects if effect[0] == "not"),
         )
     return Domain(called, types, predicates, actions, constants)
 
@@ -141,8 +144,8 @@ def read_setup(text: str, domain: Domain, name: str) -> Problem:
     by_head = {str(head): body for head, *body in sections}
     if missing := [needed for needed in (":objects", ":init", ":goal") if needed not in by_head]:
         raise DamagedFile(name, f"it has no {missing[0]}")
-    if others := [head for head in by_head if head not in SECTIONS]:
-        raise DamagedFile(name, f"it has a section {others[0]}, which is not played: only a start and a goal are")
+    if unplayed := [head for head in by_head if head not in SECTIONS]:
+        raise DamagedFile(name, f"it has a section {unplayed[0]}, which is not played: only a start and a goal are")
     objects = {**domain.constants, **dict(_read_typed(by_head[":objects"], name))}
     if unknown := [kind for kind in objects.values() if kind != OBJECT and str(kind) not in domain.types]:
         raise DamagedFile(name, f"unknown type {unknown[0]}")
@@ -195,14 +198,14 @@ class World:
         self._changing = {fact[0] for action in domain.actions.values() for fact in (*action.adds, *action.removes)}
         self.fixed = frozenset(fact for fact in problem.start if fact[0] not in self._changing)
         self.start: State = problem.start - self.fixed
-        self.actions = [each for action in domain.actions.values() for each in self._ground_action(action)]
-        self._by_words = {(each.name, each.arguments): each for each in self.actions}
+        self.actions = [ground for action in domain.actions.values() for ground in self._ground_action(action)]
+        self._by_words = {(action.name, action.arguments): action for action in self.actions}
 
     def list_reached(self, state: State) -> list[bool]:
         return [fact in state or fact in self.fixed for fact in self.problem.goal]
 
     def list_applicable(self, state: State) -> list[GroundAction]:
-        return [each for each in self.actions if state.issuperset(each.needs)]
+        return [action for action in self.actions if state.issuperset(action.needs)]
 
     def apply(self, state: State, name: str, arguments: tuple[str, ...]) -> State:
         """The state after an action; the same one when it cannot be taken, or when no such action is there."""
@@ -214,23 +217,25 @@ class World:
     def _ground_action(self, action: Action) -> Iterator[GroundAction]:
         """The action with all objects that the facts which hold for ever allow it."""
         changing = [fact for fact in action.conditions if fact[0] in self._changing]
-        for chosen in self._choose_objects(action):
-            needs, adds, removes = (_fill_facts(facts, chosen) for facts in (changing, action.adds, action.removes))
-            yield GroundAction(action.name, tuple(chosen.values()), needs, adds, removes)
+        for choice in self._choose_objects(action):
+            needs, adds, removes = (_fill_facts(facts, choice) for facts in (changing, action.adds, action.removes))
+            yield GroundAction(action.name, tuple(choice.values()), needs, adds, removes)
 
     def _choose_objects(self, action: Action) -> list[dict[str, str]]:
         """Every choice of objects for the parameters. A fact that no action changes is asked as soon as all that it is
         about is chosen."""
         choices: list[dict[str, str]] = [{}]
-        unasked = [fact for fact in action.conditions if fact[0] not in self._changing]
+        pending = [fact for fact in action.conditions if fact[0] not in self._changing]
         for parameter, kind in action.parameters.items():
-            things = [thing for thing, own in self.problem.objects.items() if self.domain.is_of_type(own, kind)]
-            choices = [{**chosen, parameter: thing} for chosen in choices for thing in things]
+            things = [
+                thing for thing, own_kind in self.problem.objects.items() if self.domain.is_of_type(own_kind, kind)
+            ]
+            choices = [{**choice, parameter: thing} for choice in choices for thing in things]
 
-            asked = [fact for fact in unasked if not choices or is_ground(fact, choices[0])]
-            unasked = [fact for fact in unasked if fact not in asked]
-            if asked:
-                choices = [chosen for chosen in choices if self.fixed.issuperset(_fill_facts(asked, chosen))]
+            ready = [fact for fact in pending if not choices or is_ground(fact, choices[0])]
+            pending = [fact for fact in pending if fact not in ready]
+            if ready:
+                choices = [choice for choice in choices if self.fixed.issuperset(_fill_facts(ready, choice))]
         return choices
 
 

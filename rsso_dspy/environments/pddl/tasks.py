@@ -65,7 +65,8 @@ def load_setup(variant: Variant, folder: str | None = None) -> Problem:
             why = f"{variant.key} is one of AgentBoard's problems, which this project does not hold"
             fix = f"name your folder of them, --set environment.data=DIR with DIR/{variant.task}/*.pddl in it"
             raise UsageError(f"{why}: {fix}, or play the selection `generated`")
-        files, place = list_files(variant.task, Path(folder)), variant.index - _FILE
+        files = list_files(variant.task, Path(folder))
+        place = variant.index - _FILE
         if place >= len(files):
             raise UsageError(f"{variant.key} is problem {place + 1} of {variant.task}; {folder} holds {len(files)}")
         return read_file(variant.task, files[place])
@@ -77,7 +78,8 @@ def check_files(variants: Iterable[Variant], folder: str | None) -> None:
     for variant in variants:
         if variant.index < _FILE:
             continue
-        rules, problem = load_domain(variant.task), load_setup(variant, folder)
+        rules = load_domain(variant.task)
+        problem = load_setup(variant, folder)
         world = World(rules, problem)
         if not world.list_applicable(world.start):
             path = list_files(variant.task, Path(str(folder)))[variant.index - _FILE]
@@ -91,10 +93,10 @@ def list_files(domain: str, folder: Path) -> list[Path]:
     ``UsageError`` when there are none."""
     files = _find_files(domain, folder)
     if not files:
-        here = f"no problems of {domain}: looked for *.pddl in {folder / domain}"
+        message = f"no problems of {domain}: looked for *.pddl in {folder / domain}"
         misplaced = _find_problems(folder)
-        there = f"; {misplaced[0]} belongs into a folder that is named after its domain" if misplaced else ""
-        raise UsageError(here + there)
+        hint = f"; {misplaced[0]} belongs into a folder that is named after its domain" if misplaced else ""
+        raise UsageError(message + hint)
     return files
 
 
@@ -131,11 +133,11 @@ def digest_files(folder: str) -> str:
     if not any(files.values()):
         list_files(next(iter(FILES)), Path(folder))
 
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for domain, paths in files.items():
         for path in paths:
-            whole.update(f"{domain}/{path.name}\n{read_text(path)}\n".encode())
-    return whole.hexdigest()[:16]
+            digest.update(f"{domain}/{path.name}\n{read_text(path)}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 def read_file(domain: str, path: Path) -> Problem:

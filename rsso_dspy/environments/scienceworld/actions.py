@@ -44,10 +44,10 @@ _PLACE = re.compile(
 def describe_actions(offered: Iterable[str]) -> str:
     """Render the action_templates region of `complete` for a variant with these templates of the simulator: all but
     the one that no actor may use, with notes about some."""
-    listed = [template for template in offered if template != "reset task"]
-    notes = (note for template, note in _TEXTS["notes"].items() if template in listed)
-    named = (_TEXTS["slots"].get(template, template) for template in listed)
-    return "\n".join([_TEXTS["complete"], *notes, "Templates:", *named])
+    templates = [template for template in offered if template != "reset task"]
+    notes = (note for template, note in _TEXTS["notes"].items() if template in templates)
+    lines = (_TEXTS["slots"].get(template, template) for template in templates)
+    return "\n".join([_TEXTS["complete"], *notes, "Templates:", *lines])
 
 
 def clean_action(action: str) -> str:
@@ -68,8 +68,8 @@ def normalize_action(action: str) -> str:
 
 def find_equal_action(action: str, valid: Iterable[str]) -> str | None:
     """Return the valid action, in the simulator's spelling, that equals the given one after normalization, or None."""
-    wanted = normalize_action(action)
-    return next((candidate for candidate in valid if normalize_action(candidate) == wanted), None)
+    normalized = normalize_action(action)
+    return next((candidate for candidate in valid if normalize_action(candidate) == normalized), None)
 
 
 def is_task_reset(action: str) -> bool:
@@ -81,8 +81,8 @@ def is_task_reset(action: str) -> bool:
 
 def name_place(state: State) -> str:
     """The room that a state's texts name last; empty if they name none."""
-    named = _PLACE.findall(f"{state.observation}\n{state.look}")
-    return next((called or led for called, led in reversed(named)), "").strip().lower()
+    mentions = _PLACE.findall(f"{state.observation}\n{state.look}")
+    return next((room or destination for room, destination in reversed(mentions)), "").strip().lower()
 
 
 _OPTION = re.compile(r"^\s*(\d+):\s*(.+?)\s*$", re.M)
@@ -102,7 +102,7 @@ class Question:
         self.options = {number: text.lower() for number, text in _OPTION.findall(answer)}
         self.marks: dict[str, str] = {}  # number of an option to its mark among options of equal words
         for text in dict.fromkeys(self.options.values()):
-            alike = [number for number, other in self.options.items() if other == text]
+            alike = [number for number, option in self.options.items() if option == text]
             if len(alike) > 1:
                 self.marks.update(zip(alike, self._tell_apart(text, len(alike)), strict=False))
 
@@ -123,39 +123,46 @@ class Question:
         option has. None if it is another action."""
         if (match := _NUMBER.fullmatch(action)) and match[1] in self.options:
             return match[1]
-        said = _list_words(action)
-        told = {each: _list_words(f"{text} {self.marks.get(each, '')}") for each, text in self.options.items()}
-        whole = [
+        answer_words = _list_words(action)
+        option_words = {
+            number: _list_words(f"{text} {self.marks.get(number, '')}") for number, text in self.options.items()
+        }
+        exact = [
             number
             for number, text in self.options.items()
-            if said in (_list_words(text), _list_words(_PLACED.sub(r"\1", text)))
+            if answer_words in (_list_words(text), _list_words(_PLACED.sub(r"\1", text)))
         ]
-        fitting = whole or [number for number, words in told.items() if said and said <= words]
-        return fitting[0] if len({(self.options[each], self.marks.get(each)) for each in fitting}) == 1 else None
+        fitting = exact or [number for number, words in option_words.items() if answer_words and answer_words <= words]
+        return fitting[0] if len({(self.options[number], self.marks.get(number)) for number in fitting}) == 1 else None
 
     def _tell_apart(self, text: str, count: int) -> list[str]:
         """Return the listed things of that name at the option's place, if their number matches and they differ."""
         for name, place in _PLACED.findall(text):
-            listed, words = self._list_things_in(place), name.split()
+            listing = self._list_things_in(place)
+            words = name.split()
             for start in range(len(words)):
                 thing = re.escape(" ".join(words[start:]))
-                named = rf"(?m)(?:^|,\s*|\s)(?:an?|some|the)\s+(?:substance called )?({thing})(?=[\s,.(]|$){_DETAILS}"
-                found = (f"{one} {told}" if told[:1] == "(" else one + told for one, told in re.findall(named, listed))
-                shown = [text.strip(" .,") for text in found]
-                if len(shown) == count and len(set(shown)) > 1:
-                    return shown
+                pattern = rf"(?m)(?:^|,\s*|\s)(?:an?|some|the)\s+(?:substance called )?({thing})(?=[\s,.(]|$){_DETAILS}"
+                mentions = (
+                    f"{subject} {details}" if details[:1] == "(" else subject + details
+                    for subject, details in re.findall(pattern, listing)
+                )
+                marks = [mention.strip(" .,") for mention in mentions]
+                if len(marks) == count and len(set(marks)) > 1:
+                    return marks
         return []
 
     def _list_things_in(self, place: str) -> str:
         """Return the part of the listing about a place such as ``in inventory, in agent, in kitchen``."""
-        inner, *outer = [each.removeprefix("in ").strip() for each in place.split(", in ")]
+        inner, *outer = [part.removeprefix("in ").strip() for part in place.split(", in ")]
         if inner == "inventory":
             return self._inventory
         lines = [line.strip() for line in self._look.splitlines() if line.startswith(("\t", " "))]
         if not outer:  # in the room itself: the subject of each line with its parentheses, without its content
             return "\n".join(re.split(r"\.\s+(?:in|on) the [a-z0-9 ]+ is:", line, maxsplit=1)[0] for line in lines)
         holder = re.compile(rf"(?:in|on) the {re.escape(inner)} is: (.*)|{re.escape(inner)} \(containing (.*)\)")
-        return "\n".join(match[1] or match[2] for line in lines if (match := holder.search(line)))
+        matches = [holder.search(line) for line in lines]
+        return "\n".join(match[1] or match[2] for match in matches if match)
 
 
 def _list_words(text: str) -> frozenset[str]:

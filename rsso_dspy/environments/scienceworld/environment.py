@@ -77,7 +77,8 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
             answer = self._send_action("look around")
         except TimeoutError:
             raise SimulatorDied(f"looking around in {variant.key} took over {self._step_limit:g} s") from None
-        self.task, self.points_at_reset = self._jvm.call("getTaskDescription"), self._score
+        self.task = self._jvm.call("getTaskDescription")
+        self.points_at_reset = self._score
         if self._interface == "complete":
             self.action_templates = actions.describe_actions(self._jvm.call("getPossibleActions"))
         else:
@@ -87,27 +88,28 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
 
     def step(self, action: str) -> Transition:
         """Carry out one action of the actor. A meaningless action is a step too. Raises ``SimulatorDied``."""
-        before = self._look, self._inventory, self._score
-        sent = actions.clean_action(action)
+        old_score = self._score
+        old_situation = self._look, self._inventory, old_score
+        text = actions.clean_action(action)
         try:
-            sent, answer = self._take(sent) if self._interface == "sso" else self._take_complete(sent)
+            text, answer = self._take(text) if self._interface == "sso" else self._take_complete(text)
         except TimeoutError:
             self._jvm = None
-            seen = State(STALLED, self._look.strip(), self._inventory.strip())
-            return Transition(seen, sent, 0, self._score, understood=True, done=False, stalled=True, ticks=self._ticks)
+            state = State(STALLED, self._look.strip(), self._inventory.strip())
+            return Transition(state, text, 0, self._score, understood=True, done=False, stalled=True, ticks=self._ticks)
         if answer.startswith("You focus on"):
             self._focus = answer
-        same = (self._look, self._inventory, self._score) == before
+        is_unchanged = (self._look, self._inventory, self._score) == old_situation
         return Transition(
             state=self._build_state(answer),
-            action=sent,
-            reward=self._score - before[2],
+            action=text,
+            reward=self._score - old_score,
             score=self._score,
             understood=not answer.startswith((actions.NOT_KNOWN, actions.NO_EFFECT)),
             done=self._completed or self._score < 0 or self._score >= SOLVED_SCORE,
             ticks=self._ticks,
             asked_back=self._question is not None,
-            no_effect=same and "\n" not in answer.strip() and actions.NOTHING.match(answer) is not None,
+            no_effect=is_unchanged and "\n" not in answer.strip() and actions.NOTHING.match(answer) is not None,
         )
 
     def render(self, states: Sequence[State]) -> list[str]:
@@ -143,19 +145,19 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
         """Carry out an action, without what surrounds it; what was sent, and the answer. A question is answered by one
         of its options; any other action cancels it, which takes a moment, and is carried out. Where nothing tells the
         options apart, the first is chosen unasked."""
-        sent = actions.strip_action(action)
+        text = actions.strip_action(action)
         if self._question:
-            number = self._question.choose(sent)
+            number = self._question.choose(text)
             answer = self._send_action(number or actions.CANCEL)
-            if number or sent in ("", actions.CANCEL):
-                sent = number or actions.CANCEL
+            if number or text in ("", actions.CANCEL):
+                text = number or actions.CANCEL
             else:
-                sent, answer = self._take(sent)
+                text, answer = self._take(text)
         else:
-            sent, answer = self._take(sent)
+            text, answer = self._take(text)
         while self._question and self._question.is_idle:
             answer = self._send_action("0")
-        return sent, self._question.render() if self._question else answer
+        return text, self._question.render() if self._question else answer
 
     def _send_action(self, sent: str) -> str:
         """Send one text and return the answer; also read score, flags, clock and surroundings."""
@@ -186,10 +188,10 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
 @lru_cache(maxsize=8192)
 def list_features(state: State) -> tuple[str, ...]:
     """Return the lines of surroundings and inventory in lower case, without headers; the latter end in ``CARRIED``."""
-    seen = (_normalize_feature(LISTING.sub("", line)) for line in state.look.splitlines())
+    sights = (_normalize_feature(LISTING.sub("", line)) for line in state.look.splitlines())
     carried = (_normalize_feature(line) for line in state.inventory.splitlines()[1:])
-    listed = [line for line in seen if line and line != "you also see:"]
-    return tuple(dict.fromkeys(listed + [line + CARRIED for line in carried if line]))
+    visible = [line for line in sights if line and line != "you also see:"]
+    return tuple(dict.fromkeys(visible + [line + CARRIED for line in carried if line]))
 
 
 def _is_forgotten(focus: str, states: Sequence[State]) -> bool:
@@ -201,23 +203,25 @@ def _is_forgotten(focus: str, states: Sequence[State]) -> bool:
 def render_states(states: Sequence[State], focus: str = "") -> list[str]:
     """Render each state of a window under `sso`. ``focus`` is the simulator's answer to the last focus action."""
     texts = []
-    shown: tuple[str, ...] = ()
+    old_features: tuple[str, ...] = ()
     extra = (_normalize_feature(focus),) if _is_forgotten(focus, states) else ()
     for state in states:
-        texts.append(_render_state(state.observation, extra + list_features(state), shown))
-        shown, extra = list_features(state), ()
+        texts.append(_render_state(state.observation, extra + list_features(state), old_features))
+        old_features = list_features(state)
+        extra = ()
     return texts
 
 
 @lru_cache(maxsize=8192)
 def _render_state(observation: str, now: tuple[str, ...], shown: tuple[str, ...]) -> str:
     """Render the observation, then new features that are not part of a longer one, longest first."""
-    known = {*shown, _normalize_feature(observation)}
-    listed: list[str] = []
-    for feature in sorted((one for one in now if one not in known), key=len, reverse=True):
-        if not any(feature.removesuffix(CARRIED) in other for other in listed):
-            listed.append(feature)
-    return _add_news(observation, listed)
+    known_features = {*shown, _normalize_feature(observation)}
+    news: list[str] = []
+    new_features = [feature for feature in now if feature not in known_features]
+    for feature in sorted(new_features, key=len, reverse=True):
+        if not any(feature.removesuffix(CARRIED) in line for line in news):
+            news.append(feature)
+    return _add_news(observation, news)
 
 
 def _add_news(observation: str, news: Sequence[str]) -> str:
@@ -232,22 +236,23 @@ def render_listings(states: Sequence[State], focus: str = "") -> list[str]:
     """Render each state of a window under `complete`; ``focus`` as in `render_states`. States after entering a room or
     looking around show the whole listing too."""
     texts = []
-    for before, state in zip([None, *states], states, strict=False):
-        looked = state.look.startswith(state.observation)
-        if before is None or looked or state.look.partition("\n")[0].strip() != before.look.partition("\n")[0].strip():
+    for prior, state in zip([None, *states], states, strict=False):
+        is_look = state.look.startswith(state.observation)
+        if prior is None or is_look or state.look.partition("\n")[0].strip() != prior.look.partition("\n")[0].strip():
             look = "\n".join(line.rstrip() for line in state.look.splitlines())
-            shown = look if looked else f"{state.observation}\n{look}"
+            text = look if is_look else f"{state.observation}\n{look}"
         else:  # of equal things, as many as there are more
-            known, news = Counter(_list_things(before)), []
+            counts = Counter(_list_things(prior))
+            news = []
             for line in _list_things(state):
-                known[line] -= 1
-                if known[line] < 0:
+                counts[line] -= 1
+                if counts[line] < 0:
                     news.append(line)
-            shown = _add_news(state.observation, news)
-        if before is None and _is_forgotten(focus, states):
-            shown = f"Earlier: {focus}\n{shown}"
+            text = _add_news(state.observation, news)
+        if prior is None and _is_forgotten(focus, states):
+            text = f"Earlier: {focus}\n{text}"
         things = [line.strip().rstrip(".") for line in state.inventory.splitlines()[1:] if line.strip()]
-        texts.append(f"{shown}\nYou carry{': ' + '; '.join(things) if things else ' nothing'}.")
+        texts.append(f"{text}\nYou carry{': ' + '; '.join(things) if things else ' nothing'}.")
     return texts
 
 

@@ -39,18 +39,19 @@ SMALL, TALK, CLASSES, UNTOLD = (frozenset(_TEXTS["words"][name]) for name in ("s
 def parse_focus_targets(task: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The required focus targets of a task, in its order, and alternatives, of which the agent must find the right
     one."""
-    given: dict[str, None] = {}
+    required: dict[str, None] = {}
     verdicts: dict[str, None] = {}
     for sentence in re.split(r"(?<=[.!?])\s+", task):
         for match in TARGET.finditer(sentence):
-            (verdicts if re.match(r"if\b", sentence, re.I) else given)[match.group(1).strip().lower()] = None
-    return tuple(given), tuple(verdicts)
+            targets = verdicts if re.match(r"if\b", sentence, re.I) else required
+            targets[match.group(1).strip().lower()] = None
+    return tuple(required), tuple(verdicts)
 
 
 @lru_cache(maxsize=64)
 def parse_goal_things(task: str) -> tuple[str, ...]:
-    found = (match.group(1).strip().lower() for match in GOAL.finditer(task))
-    return tuple(dict.fromkeys(name for name in found if name not in CLASSES and len(name.split()) <= 4))
+    things = (match.group(1).strip().lower() for match in GOAL.finditer(task))
+    return tuple(dict.fromkeys(name for name in things if name not in CLASSES and len(name.split()) <= 4))
 
 
 def is_open_ended(target: str) -> bool:  # whether it refers to things that it does not name
@@ -65,13 +66,13 @@ def is_name_match(name: str, target: str) -> bool:
 def is_wrong_focus(task: str, name: str, substances: frozenset[str]) -> bool:
     """Return whether the task certainly does not ask for a focus on an object of this name. A referring target may be
     anything; `the substance` may be any visible one, because a substance changes its name with its state."""
-    given, verdicts = parse_focus_targets(task)
-    asked = [target for target in (*given, *verdicts) if target != "substance"]
-    if not (given or verdicts) or any(map(is_open_ended, asked)):
+    required, verdicts = parse_focus_targets(task)
+    targets = [target for target in (*required, *verdicts) if target != "substance"]
+    if not (required or verdicts) or any(map(is_open_ended, targets)):
         return False
-    if "substance" in given:
-        asked += [*parse_goal_things(task), *substances & {name}]
-    return not any(is_name_match(name, target) for target in asked)
+    if "substance" in required:
+        targets += [*parse_goal_things(task), *substances & {name}]
+    return not any(is_name_match(name, target) for target in targets)
 
 
 @lru_cache(maxsize=4096)
@@ -79,15 +80,16 @@ def is_mentioned(task: str, name: str) -> bool:
     """Return whether the task mentions a thing: it contains the thing's name, or the name contains its subject."""
     if name in UNTOLD or not name:
         return False
-    named = (*parse_focus_targets(task)[0], *parse_goal_things(task))
-    pairs = [(name, task.lower()), *((one, name) for one in named if not is_open_ended(one))]
+    things = (*parse_focus_targets(task)[0], *parse_goal_things(task))
+    pairs = [(name, task.lower()), *((thing, name) for thing in things if not is_open_ended(thing))]
     return any(re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) for words, text in pairs)
 
 
 @lru_cache(maxsize=16384)
 def find_task_things(task: str, text: str) -> tuple[str, ...]:
-    found = (TAIL.sub("", ARTICLES.sub("", piece.strip(), count=1)).strip() for piece in PIECES.split(text))
-    return tuple(dict.fromkeys(name for name in found if is_mentioned(task, name.lower())))
+    pieces = (ARTICLES.sub("", piece.strip(), count=1) for piece in PIECES.split(text))
+    names = (TAIL.sub("", piece).strip() for piece in pieces)
+    return tuple(dict.fromkeys(name for name in names if is_mentioned(task, name.lower())))
 
 
 class RoomView(NamedTuple):
@@ -102,8 +104,10 @@ class RoomView(NamedTuple):
 @lru_cache(maxsize=16384)
 def parse_room_view(task: str, look: str) -> RoomView:
     things, _, ways = look.partition("You also see:")
-    room, switches = next(iter(ROOM.findall(look)), ""), DEVICE.findall(things)
-    devices, running = [name for name, _ in switches], [name for name, state in switches if state == "on"]
+    room = next(iter(ROOM.findall(look)), "")
+    switches = DEVICE.findall(things)
+    devices = [name for name, _ in switches]
+    running = [name for name, state in switches if state == "on"]
     return RoomView(room, find_task_things(task, things), CLOSED.findall(things), devices, running, DOORS.findall(ways))
 
 
@@ -125,7 +129,7 @@ class Episode(lessons.Episode):
 
     @cached_property
     def latest_views(self) -> dict[str, RoomView]:
-        return {seen.room: seen for seen in self.views if seen.room}
+        return {view.room: view for view in self.views if view.room}
 
     def list_events(self, *kinds: str) -> list[tuple[int, tuple[str, ...]]]:
         """Return the events of these kinds: the number of the step, and the words of the event."""
@@ -143,15 +147,15 @@ class Episode(lessons.Episode):
     @property
     def is_repeated(self) -> bool:
         """A repeated action without a visible change; waiting is exempt."""
-        twice = [step.action for step in self.steps[-2:]]
-        again = len(twice) > 1 and twice[0] == twice[1] and twice[0] not in ("", "wait", "wait1")
-        return again and self.states[-1] == self.states[-2]
+        pair = [step.action for step in self.steps[-2:]]
+        is_again = len(pair) > 1 and pair[0] == pair[1] and pair[0] not in ("", "wait", "wait1")
+        return is_again and self.states[-1] == self.states[-2]
 
     @property
     def is_sentence(self) -> bool:
         first, *rest = self.newest.action.split() or [""]
-        told = len(rest) >= LONGEST_ACTION or first in TALK or not first.rstrip(".,:;").isalpha()
-        return bool(self.is_unknown and first and told)
+        is_prose = len(rest) >= LONGEST_ACTION or first in TALK or not first.rstrip(".,:;").isalpha()
+        return bool(self.is_unknown and first and is_prose)
 
     @property
     def is_unknown_place(self) -> bool:
@@ -164,13 +168,15 @@ class Episode(lessons.Episode):
         if not self.is_unknown or not self.newest.action:
             return None
         first, *rest = self.newest.action.split()
-        letters, words, named = iter("XYZ"), [first.strip(".,:;")], False
+        letters = iter("XYZ")
+        words = [first.strip(".,:;")]
+        was_name = False
         for word in rest:
             if word in SMALL:
                 words.append(word)
-            elif not named:
+            elif not was_name:
                 words.append(next(letters, "..."))
-            named = word not in SMALL
+            was_name = word not in SMALL
         return {"form": " ".join(words)}
 
     known_form = property(lambda self: self.unknown_form if SHAPES.fullmatch(self.newest.action) else None)
@@ -191,11 +197,11 @@ class Episode(lessons.Episode):
     @property
     def new_devices(self) -> Words | None:
         """The fixed devices of a newly entered room; they are the same in every episode."""
-        seen = self.get_view(-1)
-        known = any(self.get_view(number).room == seen.room for number in range(1, len(self.states) - 1))
-        if not MOVES.match(self.answer) or known or not seen.devices:
+        view = self.get_view(-1)
+        is_known = any(self.get_view(number).room == view.room for number in range(1, len(self.states) - 1))
+        if not MOVES.match(self.answer) or is_known or not view.devices:
             return None
-        return {"room": seen.room, "devices": ", ".join(sorted(set(seen.devices)))}
+        return {"room": view.room, "devices": ", ".join(sorted(set(view.devices)))}
 
     def name_by_room(self, list_names: Callable[[RoomView], Sequence[str]]) -> Words | None:
         """Such things, as they were last seen in each room."""
@@ -204,7 +210,7 @@ class Episode(lessons.Episode):
 
     focused = property(lambda self: name_newest(words[0] for _, words in self.list_events("focus")))
     mixtures = property(lambda self: name_newest(words[0] for _, words in self.list_events("product")))
-    texts_read = property(lambda self: name_newest(" ".join(one[0].split()) for _, one in self.list_events("text")))
+    texts_read = property(lambda self: name_newest(" ".join(words[0].split()) for _, words in self.list_events("text")))
     things_carried = property(lambda self: name_newest(find_task_things(self.task, self.states[-1].inventory)))
     running = property(lambda self: self.name_by_room(lambda view: view.running))
     closed = property(lambda self: self.name_by_room(lambda view: view.closed))
@@ -217,8 +223,8 @@ class Episode(lessons.Episode):
     @property
     def unfocused_targets(self) -> Words | None:
         """The task's targets without a focus; a collective target is dropped after any focus."""
-        left = [target for target in parse_focus_targets(self.task)[0] if not self._is_focus_done(target)]
-        return name_newest(f"the {target}" if target in CLASSES else target for target in left)
+        targets = [target for target in parse_focus_targets(self.task)[0] if not self._is_focus_done(target)]
+        return name_newest(f"the {target}" if target in CLASSES else target for target in targets)
 
     def _is_focus_done(self, target: str) -> bool:
         if is_open_ended(target):
@@ -244,7 +250,7 @@ class Episode(lessons.Episode):
         places: dict[str, str] = {}
         for _, (what, where) in self.list_events("to", "into"):
             places.pop(what, None)
-            if where != "inventory" and any(is_mentioned(self.task, one.lower()) for one in (what, where)):
+            if where != "inventory" and any(is_mentioned(self.task, name.lower()) for name in (what, where)):
                 places[what] = where
         return name_newest(f"{what} to the {where}" for what, where in places.items())
 

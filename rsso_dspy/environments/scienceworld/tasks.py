@@ -40,17 +40,17 @@ def find_known_length(variant: Variant) -> int | None:
     if shipped is not None:
         return shipped
     try:
-        kept = read_json(_get_cache_file(variant))["gold_length"]
+        cached = read_json(_get_cache_file(variant))["gold_length"]
     except (OSError, DamagedFile, KeyError, TypeError):
-        kept = None
-    return kept if type(kept) is int and kept > 0 else None  # compute again and overwrite
+        cached = None
+    return cached if type(cached) is int and cached > 0 else None  # compute again and overwrite
 
 
 def get_gold_length(variant: Variant) -> int:
     """`find_known_length`, else computed (up to two minutes). Raises ``GoldUnknown`` if the simulator finds no path."""
-    known = find_known_length(variant)
-    if known is not None:
-        return known
+    length = find_known_length(variant)
+    if length is not None:
+        return length
     (path,) = compute_gold_paths([variant])
     atomic_write_text(_get_cache_file(variant), json.dumps({"variant": variant.key, "gold_length": len(path)}))
     return len(path)

@@ -61,8 +61,8 @@ class Tool:
     @property
     def signature(self) -> str:
         """Name and parameters. With a blank between, so that a tool without parameters is no action as it stands."""
-        listed = ", ".join(parameter.describe(name) for name, parameter in self.parameters.items())
-        return f"{self.name} ({listed})" if listed else f"{self.name} (no arguments)"
+        parameters = ", ".join(parameter.describe(name) for name, parameter in self.parameters.items())
+        return f"{self.name} ({parameters})" if parameters else f"{self.name} (no arguments)"
 
     def check(self, call: "Call") -> None:
         """Raise `CallError` unless the tool takes the arguments of a call."""
@@ -70,7 +70,9 @@ class Tool:
         if unknown:
             raise CallError(f"{self.name} has no argument {', '.join(unknown)}; expected: {self.signature}")
 
-        missing = [name for name, each in self.parameters.items() if each.required and name not in call.arguments]
+        missing = [
+            name for name, parameter in self.parameters.items() if parameter.required and name not in call.arguments
+        ]
         if missing:
             raise CallError(f"{self.name} lacks {', '.join(missing)}; expected: {self.signature}")
 
@@ -119,13 +121,13 @@ def _name_unknown(name: str, tools: Mapping[str, Tool]) -> str:
 def _read_json(text: str) -> Call:
     form = '{"name": "tool_name", "arguments": {"argument": "value"}}'
     try:
-        read = json.loads(text)
+        fields = json.loads(text)
     except (ValueError, RecursionError):
         raise CallError(f"this is no JSON; expected: {form}") from None
 
-    name = read.get("name")
-    arguments = read.get("arguments", {})
-    if not isinstance(name, str) or not isinstance(arguments, dict) or set(read) - {"name", "arguments"}:
+    name = fields.get("name")
+    arguments = fields.get("arguments", {})
+    if not isinstance(name, str) or not isinstance(arguments, dict) or set(fields) - {"name", "arguments"}:
         raise CallError(f"this is no call; expected: {form}")
     return Call(name, arguments)
 

@@ -61,8 +61,8 @@ def _list_choices(row: Mapping[str, Any], named: Mapping[str, Any]) -> list[Mapp
 
 def write_templates(tools: Sequence[Tool], policy: str) -> str:
     """Return what an actor reads of the tools, and the whole policy."""
-    listed = [f"- {tool.signature}: {tool.about}" for tool in tools]
-    return "\n".join([ACTION_FORM, "Tools:", *listed, "", "The policy, which every ticket is handled by:", policy])
+    lines = [f"- {tool.signature}: {tool.about}" for tool in tools]
+    return "\n".join([ACTION_FORM, "Tools:", *lines, "", "The policy, which every ticket is handled by:", policy])
 
 
 class Episode(lessons.Episode):
@@ -81,8 +81,8 @@ class Episode(lessons.Episode):
     @property
     def is_early(self) -> bool:
         """Whether the ticket was closed without a look at how things are since something was changed."""
-        before = self.steps[-2].action if len(self.steps) > 1 else ""
-        return self.has_ended and not before.startswith(("check_", "get_", "run_", "can_"))
+        previous = self.steps[-2].action if len(self.steps) > 1 else ""
+        return self.has_ended and not previous.startswith(("check_", "get_", "run_", "can_"))
 
     @property
     def tools_called(self) -> Words | None:
@@ -171,25 +171,25 @@ class Telecom(TaughtEnvironment):
         return min(share, MOST_UNSOLVED)
 
     def _end(self, call: Call) -> Transition:
-        before = self._score
+        old_score = self._score
         self._score = SOLVED_SCORE if all(self._checks) else self._count_points()
         return Transition(
             state=State(ENDED, "", ""),
             action=str(call),
-            reward=self._score - before,
+            reward=self._score - old_score,
             score=self._score,
             understood=True,
             done=True,
         )
 
     def _describe(self, action: str, text: str, understood: bool = True, no_effect: bool = False) -> Transition:
-        before = self._score
+        old_score = self._score
         self._score = self._count_points()
         is_lost = self._errors >= MOST_ERRORS
         return Transition(
             state=State(f"{text}\n{TOO_MANY}" if is_lost else text, "", ""),
             action=make_encodable(action),
-            reward=self._score - before,
+            reward=self._score - old_score,
             score=self._score,
             understood=understood,
             done=is_lost or self._steps >= MOST_STEPS,
@@ -200,7 +200,7 @@ class Telecom(TaughtEnvironment):
         criteria = require_played(self._ticket)["evaluation_criteria"]
         kinds = [assertion["func_name"].removeprefix("assert_") for assertion in criteria["env_assertions"]]
         kinds += ["action"] * (len(self._checks) - len(kinds))
-        goals = [Goal(kind, met, False) for kind, met in zip(kinds, self._checks, strict=True)]
+        goals = [Goal(kind, is_met, False) for kind, is_met in zip(kinds, self._checks, strict=True)]
         return [*goals, Goal("ticket", self._score == SOLVED_SCORE, True)]
 
     def _ask(

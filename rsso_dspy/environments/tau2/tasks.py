@@ -64,23 +64,23 @@ def read_version() -> str:
 def find_folder() -> Path:
     """Return the package's folder of the telecom domain. Raises `NotInstalled`."""
     read_version()
-    found = find_spec("tau2")
-    if found is None or found.origin is None:
+    spec = find_spec("tau2")
+    if spec is None or spec.origin is None:
         raise NotInstalled(f"the benchmark tau2 needs {PACKAGE}, and another tau2 is imported in its place: {INSTALL}")
-    return Path(found.origin).parent / "data/tau2/domains/telecom"
+    return Path(spec.origin).parent / "data/tau2/domains/telecom"
 
 
 @cache
 def read_splits() -> dict[tuple[str, Split], tuple[str, ...]]:
     """Return the ids of the tickets of each type and split."""
-    listed = json.loads((find_folder() / "split_tasks.json").read_text(encoding="utf-8"))
+    split_ids = json.loads((find_folder() / "split_tasks.json").read_text(encoding="utf-8"))
     splits: dict[tuple[str, Split], tuple[str, ...]] = {}
     for task in TYPES:
-        trained = _select_type(listed["train"], task)
+        trained = _select_type(split_ids["train"], task)
         for_dev = -(-len(trained) // DEV_SHARE)  # rounded up
         splits[task, "train"] = trained[:-for_dev]
         splits[task, "dev"] = trained[-for_dev:]
-        splits[task, "test"] = _select_type(listed["test"], task)
+        splits[task, "test"] = _select_type(split_ids["test"], task)
     return splits
 
 
@@ -103,9 +103,9 @@ def make_table() -> TaskTable:
 @cache
 def read_tickets() -> dict[str, dict[str, Any]]:
     """Return the tickets of all splits by their ids: ticket, initial state and criteria of each. Not to be changed."""
-    wanted = {name for ids in read_splits().values() for name in ids}
-    listed = json.loads((find_folder() / "tasks.json").read_text(encoding="utf-8"))
-    return {ticket["id"]: ticket for ticket in listed if ticket["id"] in wanted}
+    names = {name for ids in read_splits().values() for name in ids}
+    tickets = json.loads((find_folder() / "tasks.json").read_text(encoding="utf-8"))
+    return {ticket["id"]: ticket for ticket in tickets if ticket["id"] in names}
 
 
 def load_ticket(variant: Variant) -> dict[str, Any]:

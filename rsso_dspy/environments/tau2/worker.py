@@ -60,11 +60,14 @@ class Worker:
         """Return what is met of that for which the package gives its reward."""
         criteria = self._task.evaluation_criteria
         checked = deepcopy(self._played)  # an assertion calls the tools
-        met = [checked.run_env_assertion(each, raise_assertion_error=False) for each in criteria.env_assertions or []]
+        checks = [
+            checked.run_env_assertion(assertion, raise_assertion_error=False)
+            for assertion in criteria.env_assertions or []
+        ]
         if self._scored in criteria.reward_basis:
             for action in criteria.actions or []:
-                met.append(any(action.compare_with_tool_call(call) for call in self._calls))
-        return met
+                checks.append(any(action.compare_with_tool_call(call) for call in self._calls))
+        return checks
 
     def _describe_tools(self) -> list[dict[str, Any]]:
         tools = [*self._played.get_tools(), *self._played.get_user_tools()]
@@ -82,10 +85,10 @@ def main() -> None:
     for line in sys.stdin:
         try:
             worker = worker or Worker()
-            told = worker.answer(json.loads(line))
+            answer = worker.answer(json.loads(line))
         except Exception as error:
-            told = {"error": f"{type(error).__name__}: {error}"}
-        out.write(json.dumps(told) + "\n")
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        out.write(json.dumps(answer) + "\n")
         out.flush()
 
 

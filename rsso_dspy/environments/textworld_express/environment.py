@@ -117,26 +117,29 @@ class TextWorldExpress(TaughtEnvironment):
 
     def step(self, action: str) -> Transition:
         """Take one action of the actor. Raises ``SimulatorDied``."""
-        before, earned = require_played(self._answer), self._score
-        sent = clean_action(action)
-        spelled = {possible.lower(): possible for possible in before.possible}.get(sent.lower())
+        old_answer = require_played(self._answer)
+        old_score = self._score
+        text = clean_action(action)
+        spelled = {possible.lower(): possible for possible in old_answer.possible}.get(text.lower())
         try:
-            answer = require_played(self._jvm).take_action(spelled or sent, self._step_limit)
+            answer = require_played(self._jvm).take_action(spelled or text, self._step_limit)
         except TimeoutError:
             self._jvm = self._answer = None
-            seen = State(STALLED, before.look, before.inventory)
-            return Transition(seen, sent, 0, earned, understood=True, done=False, stalled=True)
+            state = State(STALLED, old_answer.look, old_answer.inventory)
+            return Transition(state, text, 0, old_score, understood=True, done=False, stalled=True)
 
-        self._answer, self._score = answer, count_points(answer, earned)
-        same = (answer.look, answer.inventory, answer.score) == (before.look, before.inventory, before.score)
+        self._score = count_points(answer, old_score)
+        self._answer = answer
+        old_situation = old_answer.look, old_answer.inventory, old_answer.score
+        is_unchanged = (answer.look, answer.inventory, answer.score) == old_situation
         return Transition(
             state=answer.state,
-            action=spelled or sent,
-            reward=self._score - earned,
+            action=spelled or text,
+            reward=self._score - old_score,
             score=self._score,
             understood=spelled is not None,
             done=answer.won or answer.lost,
-            no_effect=same and _NOTHING.match(answer.observation) is not None,
+            no_effect=is_unchanged and _NOTHING.match(answer.observation) is not None,
         )
 
     def admissible_actions(self) -> Sequence[str]:

@@ -72,11 +72,11 @@ def find_solution(variant: Variant) -> tuple[str, ...]:
 def cut_detours(path: Sequence[Action]) -> list[str]:
     """Return the actions of a path without those that are idle, without what is opened and closed at once, and without
     walks in a circle between two others."""
-    kept = list[str]()
+    actions = list[str]()
     walk = list[Action]()  # since the last action that was none
     for action in _drop_glances([action for action in path if not action.text.startswith(IDLE)]):
         if not action.is_move:
-            kept += [*(move.text for move in walk), action.text]
+            actions += [*(move.text for move in walk), action.text]
             walk = []
             continue
 
@@ -84,18 +84,18 @@ def cut_detours(path: Sequence[Action]) -> list[str]:
         rooms = [move.before for move in walk]
         if action.after in rooms:
             del walk[rooms.index(action.after) :]
-    return kept
+    return actions
 
 
 def _drop_glances(path: Sequence[Action]) -> list[Action]:
     """Return a path without containers that are opened and closed at once."""
-    kept = list[Action]()
+    actions = list[Action]()
     for action in path:
-        if kept and action.text == kept[-1].text.replace("open ", "close ", 1) != kept[-1].text:
-            kept.pop()
+        if actions and action.text == actions[-1].text.replace("open ", "close ", 1) != actions[-1].text:
+            actions.pop()
         else:
-            kept.append(action)
-    return kept
+            actions.append(action)
+    return actions
 
 
 def _trace_rooms(simulator: Jvm, variant: Variant, path: Sequence[str]) -> list[Action]:
@@ -103,15 +103,15 @@ def _trace_rooms(simulator: Jvm, variant: Variant, path: Sequence[str]) -> list[
     traced = list[Action]()
     answer = simulator.start_game(variant)
     for text in path:
-        before = answer
+        old_answer = answer
         answer = simulator.take_action(text)
-        traced.append(Action(text, name_place(before.state), name_place(answer.state)))
+        traced.append(Action(text, name_place(old_answer.state), name_place(answer.state)))
     return traced
 
 
 def _play_with_doors(simulator: Jvm, variant: Variant, path: Sequence[str]) -> tuple[str, ...]:
     """Play a path and open the doors that it needs; return it with them. Raises ``GoldUnknown`` if it does not win."""
-    played = list[str]()
+    actions = list[str]()
     answer: Answer = simulator.start_game(variant)
     for text in path:
         answer = simulator.take_action(text)
@@ -119,8 +119,8 @@ def _play_with_doors(simulator: Jvm, variant: Variant, path: Sequence[str]) -> t
             opening = text.replace("move ", "open door to ", 1)
             simulator.take_action(opening)
             answer = simulator.take_action(text)
-            played.append(opening)
-        played.append(text)
+            actions.append(opening)
+        actions.append(text)
     if not answer.won:
         raise GoldUnknown(f"no solution of {variant.key} is known: the package's own player finds none")
-    return tuple(played)
+    return tuple(actions)
