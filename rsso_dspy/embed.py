@@ -145,8 +145,8 @@ class LocalRoute:
 
     @cached_property
     def encode_text(self) -> Callable[[str], np.ndarray]:
-        known = WITHOUT_FILES.get(self.model)
-        return known or (NumpyEncoder(self.folder) if self.in_numpy else load_torch(self.folder))
+        encoder = WITHOUT_FILES.get(self.model)
+        return encoder or (NumpyEncoder(self.folder) if self.in_numpy else load_torch(self.folder))
 
     def check(self) -> None:
         """Raise errors that would stop every unit: missing files or packages."""
@@ -332,12 +332,13 @@ class LiteLLMRoute:
         try:
             answer = self._retrier.send_with_retries(send_once)
         except LMError as error:
-            said = error.message.partition("\nTraceback")[0].strip()
+            message = error.message.partition("\nTraceback")[0].strip()
         else:
             return self._parse_vectors(answer, len(texts))
         # Outside of the handlers, or the original error would be printed too, with keys.
         raise BackendFailure(
-            f"{self.source} gave no vectors: {said} (embedder.base_url names the server, embedder.key_variable the key)"
+            f"{self.source} gave no vectors: {message} (embedder.base_url names the server, "
+            "embedder.key_variable the key)"
         )
 
     def _parse_vectors(self, answer: Any, count: int) -> list[np.ndarray]:
