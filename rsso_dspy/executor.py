@@ -115,8 +115,8 @@ class SpendLimit:
         for name, limit in (("max_cost", max_cost), ("max_tokens", max_tokens)):
             if limit is not None and not limit >= 0:
                 raise UsageError(f"{name}={limit} limits nothing; give a number of at least 0, or leave it out")
-        wanted = models.keys() if asked is None else asked
-        unpriced = sorted({models[role] for role in wanted if price_of(models[role]) is None})
+        roles = models.keys() if asked is None else asked
+        unpriced = sorted({models[role] for role in roles if price_of(models[role]) is None})
         if max_cost is not None and unpriced:
             raise UsageError(
                 f"the price of {', '.join(unpriced)} is unknown, so --max-cost cannot work: set "
@@ -163,8 +163,10 @@ def open_spend_limit(
     models: dict[str, str] = dict(Backend(config.active_backend).models.items())
     roles = {role for plan in plans for role in forecast_calls(plan).calls}
     limit = SpendLimit(max_cost, max_tokens, models, make_price_lookup(config.prices), roles & models.keys())
-    for role, usage in (each for store in stores if store.exists for each in store.read_spending()):
-        limit.add_usage(role, usage)
+    for store in stores:
+        if store.exists:
+            for role, usage in store.read_spending():
+                limit.add_usage(role, usage)
     return limit
 
 
@@ -274,8 +276,9 @@ class UnitRunner:
         if isinstance(work, Unit) and (first := plan.get_first_unit(work)) is not None:
             log.shared = self.store.read_log(first).make_answers(name_log(first))
         log.answer_from_own(len(log.results) + 1)
-        kept = self._load_initial_memories(plan, work)
-        about, keeps = self._describe_job(plan, work, kept), True
+        initial = self._load_initial_memories(plan, work)
+        about = self._describe_job(plan, work, initial)
+        keeps = True
         if isinstance(work, Training):
             rules = plan.training_rules
             log.add_head(TrainingRecord(**about, task=work.task, budgets=work.budgets, trials=()), False)
@@ -287,12 +290,12 @@ class UnitRunner:
             about["strata"] = self.live.config.list_strata(work.variant)
             log.add_head(UnitRecord(**about, trials=()), rules.stop_on_success)
             episodes = [(work.variant, work.budget, rules.trials)]
-        start = ResumeState({**kept.memories, **log.memories}, log.results)
+        start = ResumeState({**initial.memories, **log.memories}, log.results)
         for episode in episodes:
             if len(start.played) < episode[2]:
-                played = self._run_trials(rules, work, episode, start, log, keeps)
-                start = ResumeState(played.memories, played.trials)
-                if played.score is None:
+                prediction = self._run_trials(rules, work, episode, start, log, keeps)
+                start = ResumeState(prediction.memories, prediction.trials)
+                if prediction.score is None:
                     break
         record = log.make_record()
         assert record is not None
@@ -300,29 +303,30 @@ class UnitRunner:
 
     def _load_initial_memories(self, plan: Plan, work: Job) -> InitialMemories:
         """Return the memories that a unit or training starts from: of files, of its training, of the unit before it."""
-        kept = self.carried.select_for(work.arm)
+        initial = self.carried.select_for(work.arm)
         if isinstance(work, Training):
-            return kept
+            return initial
         if training := plan.get_training(work):
             learnt = self.store.load(training)
             assert learnt is not None
-            met = dict.fromkeys([*learnt.learnt_on, *(variant.key for variant in training.episodes)])
+            variant_keys = dict.fromkeys([*learnt.learnt_on, *(variant.key for variant in training.episodes)])
             sources = (*learnt.sources, *sources_of(learnt.memories, "training", learnt.task))
-            kept = InitialMemories(self._hand_on(learnt.memories), sources, variants=tuple(met))
+            initial = InitialMemories(self._hand_on(learnt.memories), sources, variants=tuple(variant_keys))
         if not work.place:
-            return kept
+            return initial
         lasting = work.arm.method.streamed
-        if (before := plan.previous_units.get(work)) is not None:
-            left = self.store.load(before)
-            assert left is not None
-            met = dict.fromkeys([*left.learnt_on, before.variant.key])
-            handed = self._hand_on({name: left.memories[name] for name in lasting})
-            kept = replace(kept, memories={**kept.memories, **handed}, variants=tuple(met))
+        if (predecessor := plan.previous_units.get(work)) is not None:
+            record = self.store.load(predecessor)
+            assert record is not None
+            variant_keys = dict.fromkeys([*record.learnt_on, predecessor.variant.key])
+            handed = self._hand_on({name: record.memories[name] for name in lasting})
+            initial = replace(initial, memories={**initial.memories, **handed}, variants=tuple(variant_keys))
         place = plan.streams[work.arm].index(work) + 1
-        here = (
-            Source(name, "stream", work.place, place=place, size=count_entries(kept.memories, name)) for name in lasting
+        stream_sources = (
+            Source(name, "stream", work.place, place=place, size=count_entries(initial.memories, name))
+            for name in lasting
         )
-        return replace(kept, sources=(*kept.sources, *here))
+        return replace(initial, sources=(*initial.sources, *stream_sources))
 
     def _hand_on(self, memories: Mapping[str, Any]) -> dict[str, Any]:
         """Return memories as another unit starts from them: reflections that go on are of others there."""
@@ -336,13 +340,13 @@ class UnitRunner:
     ) -> dspy.Prediction:
         """Play a variant on from `start`. With `keeps`, the memories after each trial are written too."""
         variant, budget, until = episode
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
 
         def save_trial(result: TrialResult, memories: Callable[[], dict[str, Any]]) -> None:
-            nonlocal begun
-            now = time.perf_counter()
-            result = log.add_trial(result, memories() if keeps else {}, now - begun)
-            begun = now
+            nonlocal started_at
+            ended_at = time.perf_counter()
+            result = log.add_trial(result, memories() if keeps else {}, ended_at - started_at)
+            started_at = ended_at
             self.events.emit(TrialFinished(work, result))
 
         runtime = replace(
@@ -443,9 +447,9 @@ def list_pending_jobs(plan: Plan, store: Store) -> list[Job]:
 
 
 def _select_unfinished(store: Store, work: Iterable[J]) -> list[J]:
-    records = [(each, store.load(each)) for each in work]
-    left = [each for each, record in records if record is None]
-    return left + [each for each, record in records if record is not None and record.has_errors]
+    records = [(job, store.load(job)) for job in work]
+    unstarted = [job for job, record in records if record is None]
+    return unstarted + [job for job, record in records if record is not None and record.has_errors]
 
 
 def _list_downstream(stream: Sequence[Unit], unfinished: Collection[Unit]) -> Sequence[Unit]:
@@ -495,14 +499,14 @@ class Executor:
         check = self._watch_format(work)
         try:
             with self.engine(self.player, jobs) as submit:
-                left = self._run_jobs(submit, plan, work, jobs, outcome)
+                unplayed = self._run_jobs(submit, plan, work, jobs, outcome)
         except Stopped:
             if not check.find_unreadable():
                 raise
-            left = []
+            unplayed = []
         if unreadable := check.find_unreadable():
             self._fail_unreadable(unreadable)
-        outcome.untrained = [job for job in left if isinstance(job, Unit)]
+        outcome.untrained = [job for job in unplayed if isinstance(job, Unit)]
         return outcome
 
     def _watch_format(self, work: Sequence[Job]) -> FormatCheck:
@@ -554,26 +558,27 @@ class Executor:
         pending: set[Job] = set(work)
         try:
             while True:
-                while len(running) < jobs and (each := _pop_next_job(plan, waiting, pending)) is not None:
-                    running[submit(plan, each)] = each
+                while len(running) < jobs and (job := _pop_next_job(plan, waiting, pending)) is not None:
+                    running[submit(plan, job)] = job
                 if not running:
                     return waiting
-                done = wait(running, LISTENING, return_when=FIRST_COMPLETED).done
+                finished = wait(running, LISTENING, return_when=FIRST_COMPLETED).done
                 self.player.store.check_exists()
-                for future in done:
-                    each, record = running.pop(future), future.result()
-                    self._count_failure(each, record, outcome)
+                for future in finished:
+                    job = running.pop(future)
+                    record = future.result()
+                    self._count_failure(job, record, outcome)
                     if not record.has_errors:
-                        pending.remove(each)
+                        pending.remove(job)
         except BaseException as error:
             self.player.stop.set()
             if isinstance(error, KeyboardInterrupt):
                 self.player.events.emit(StopRequested())
             for future in wait(running).done:  # Ctrl-C again ends the wait
-                if (other := future.exception()) is None:
+                if (failure := future.exception()) is None:
                     self.player.events.emit(UnitFinished(running[future], future.result()))
-                elif isinstance(error, Stopped) and not isinstance(other, Stopped):
-                    error = other  # why the others stopped
+                elif isinstance(error, Stopped) and not isinstance(failure, Stopped):
+                    error = failure  # why the others stopped
             raise error
 
     def _count_failure(self, work: Job, record: JobRecord, outcome: RunOutcome) -> None:
@@ -641,10 +646,10 @@ def find_first_answer(log: UnitLog) -> str:
 
 
 def _pop_next_job(plan: Plan, waiting: list[Job], pending: AbstractSet[Job]) -> Job | None:
-    for place, each in enumerate(waiting):
-        before: set[Job | None] = set()
-        if isinstance(each, Unit):
-            before = {plan.get_training(each), plan.previous_units.get(each), plan.get_first_unit(each)}
-        if pending.isdisjoint(before):
+    for place, job in enumerate(waiting):
+        prerequisites: set[Job | None] = set()
+        if isinstance(job, Unit):
+            prerequisites = {plan.get_training(job), plan.previous_units.get(job), plan.get_first_unit(job)}
+        if pending.isdisjoint(prerequisites):
             return waiting.pop(place)
     return None
