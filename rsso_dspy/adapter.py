@@ -121,7 +121,8 @@ class ChatAdapter(dspy.Adapter):
         return again
 
     def _call_preprocess(self, lm: dspy.BaseLM, lm_kwargs: Fields, signature: Signature, inputs: Fields) -> Signature:
-        rollout, usual = get_playing().rollout, getattr(lm, "kwargs", {}).get("temperature")
+        rollout = get_playing().rollout
+        usual = getattr(lm, "kwargs", {}).get("temperature")
         if rollout is not None and getattr(lm, "cache", False) and lm_kwargs.get("temperature", usual):
             lm_kwargs.setdefault("rollout_id", rollout)  # otherwise DSPy's cache would merge all retries
         processed: Signature = super()._call_preprocess(lm, lm_kwargs, signature, inputs)
@@ -757,7 +758,8 @@ def _find_possible(text: str) -> str:
 def _find_action(text: str) -> Fields:
     """Find the action: the only possible one, the first line if it is nothing else, or the last, after a thought.
     Without known verbs only a text of one such line is an action."""
-    verbs, lines = get_playing().verbs, [*filter(None, map(_first_line, text.splitlines()))]
+    verbs = get_playing().verbs
+    lines = [*filter(None, map(_first_line, text.splitlines()))]
     possible = [*dict.fromkeys(filter(None, map(_find_possible, lines)))]
     if not lines or re.search(rf"(?im)^[^\w\n]*(?:{TURNS})[ \d*_]*:|\[\[", text):
         return {}

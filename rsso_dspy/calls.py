@@ -201,7 +201,8 @@ class CallLines:
         self._add_cost(self._roles[number], read_cost([entry]))
 
     def _begin_call(self, entry: Entry) -> None:
-        number, expected = entry["call"], self._last + 1
+        number = entry["call"]
+        expected = self._last + 1
         if number != expected:
             raise WrongLine(f"begins call {number}, where {expected} follows")
         self._messages.check(entry["messages"], self._text_count)
@@ -227,7 +228,8 @@ class CallLines:
         self._vectors |= self._own.vectors.keys()
 
     def decode(self, lines: Lines) -> Call:
-        head, last = lines[0], lines[-1]
+        head = lines[0]
+        last = lines[-1]
         messages = [
             {
                 "role": role,
@@ -473,7 +475,8 @@ class RecordedCalls:
         if (pair := next((pair for pair in pairs if pair[0] != pair[1]), None)) is None:
             same = sum(_list_lines(call.request) == request_lines for call in calls)
             return f"this request was sent {same + 1} times, and {same} answers to it are recorded"
-        recorded_line, request_line = (line[:LETTERS] for line in pair)
+        recorded_line = pair[0][:LETTERS]
+        request_line = pair[1][:LETTERS]
         reason = f"this request was not recorded; the nearest one was sent at step {nearest.step}:"
         return f"{reason}\n  - {recorded_line}\n  + {request_line}"
 

@@ -312,7 +312,8 @@ class ConstitutionConfig(Section):
 def _digest_units(name: str) -> str:
     """Hash the trials of a run with what memories held after each, packed or not. Raises `ConfigError` if there is
     none, or one cannot be read."""
-    run, digest = Path(name).expanduser(), hashlib.sha256()
+    run = Path(name).expanduser()
+    digest = hashlib.sha256()
     logs = find_logs(run / "units")
     if not logs:
         raise ConfigError(f"config key memory.reflections.index: {name} is no folder of a run with finished units")
@@ -650,7 +651,8 @@ def _fill_table(table: Any, values: BaseModel, section: str) -> Any:
     from tomlkit import comment
 
     for name, field in type(values).model_fields.items():
-        value, note = getattr(values, name), " ".join((field.description or "").split())
+        value = getattr(values, name)
+        note = " ".join((field.description or "").split())
         if field.exclude:
             continue
         if isinstance(value, BaseModel):

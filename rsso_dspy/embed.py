@@ -185,7 +185,8 @@ class NumpyEncoder:
         from threadpoolctl import ThreadpoolController
         from tokenizers import Tokenizer
 
-        self._threads, self._tokenizer = ThreadpoolController(), Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._threads = ThreadpoolController()
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self.longest)
         content = read_bytes(folder / "model.safetensors")
@@ -305,7 +306,8 @@ class LiteLLMRoute:
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encode texts; an empty one is sent as a space, because providers refuse empty texts."""
-        key, litellm = self.check(), import_litellm()
+        key = self.check()
+        litellm = import_litellm()
         variable = f"{self.model.partition('/')[0].upper()}_API_KEY"
         if key is None and variable in litellm.validate_environment(self.model).get("missing_keys", ()):
             raise MissingKey(

@@ -122,10 +122,13 @@ class SpendLimit:
                 f"the price of {', '.join(unpriced)} is unknown, so --max-cost cannot work: set "
                 f'[prices."{unpriced[0]}"] input = ..., output = ... (dollars per million tokens)'
             )
-        self.max_cost, self.max_tokens = max_cost, max_tokens
+        self.max_cost = max_cost
+        self.max_tokens = max_tokens
         self.cost, self.tokens = 0.0, 0  # dollars at known prices, and tokens, so far
         self.unmetered = 0  # number of answers without a token count from the server
-        self._models, self._price_of, self._lock = models, price_of, threading.Lock()
+        self._models = models
+        self._price_of = price_of
+        self._lock = threading.Lock()
 
     def add_usage(self, role: str, usage: Usage) -> None:
         price = self._price_of(self._models[role]) if role in self._models else None
@@ -330,7 +333,8 @@ class UnitRunner:
 
     def _hand_on(self, memories: Mapping[str, Any]) -> dict[str, Any]:
         """Return memories as another unit starts from them: reflections that go on are of others there."""
-        settings, handed = self.live.runtime.reflections, dict(memories)
+        settings = self.live.runtime.reflections
+        handed = dict(memories)
         if "reflections" in handed and settings is not None and settings.tells_variants_apart:
             handed["reflections"] = pass_on_reflections(handed["reflections"])
         return handed
@@ -442,7 +446,8 @@ def list_pending_jobs(plan: Plan, store: Store) -> list[Job]:
     units = _select_unfinished(store, plan.units)
     for stream in plan.streams.values():  # each unit starts from the results of those before it
         units += [unit for unit in _list_downstream(stream, units) if unit not in units]
-    trainings = dict.fromkeys(training for unit in units if (training := plan.get_training(unit)))
+    needed = [plan.get_training(unit) for unit in units]
+    trainings = dict.fromkeys(training for training in needed if training)
     return [*_select_unfinished(store, trainings), *units]
 
 
@@ -511,7 +516,8 @@ class Executor:
 
     def _watch_format(self, work: Sequence[Job]) -> FormatCheck:
         """Watch the answers of the actor, and stop the run if none of the first ones can be read."""
-        store, events = self.player.store, self.player.events
+        store = self.player.store
+        events = self.player.events
         check = FormatCheck(work)
         for record in store.records():
             if check.is_passed:

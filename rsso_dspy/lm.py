@@ -887,8 +887,10 @@ class Backend:
                 f"model {settings.model!r} of role {role} does not support temperature {settings.temperature} with "
                 f"max_tokens {settings.max_tokens}: {error.message}"
             ) from None
-        lm.patience, lm.seeds = self.patience, rollout if self.config.seed else None
-        lm.replays, lm.asks_again = self.replay is not None, self.config.ask_again is not False
+        lm.patience = self.patience
+        lm.seeds = rollout if self.config.seed else None
+        lm.replays = self.replay is not None
+        lm.asks_again = self.config.ask_again is not False
         lm.takes_system = settings.system != "user"
         lm.forms = self.forms.setdefault((settings.model or "", settings.base_url), set())
         return lm
@@ -943,7 +945,8 @@ def bypass_proxy() -> None:
 
 def find_proxy(address: str) -> str:
     """Return the proxy for this address without user and password, or an empty string."""
-    parts, proxies = urlsplit(address), getproxies()
+    parts = urlsplit(address)
+    proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy or proxy_bypass(parts.hostname or ""):
         return ""

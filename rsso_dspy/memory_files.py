@@ -181,7 +181,8 @@ def get_stream_position(record: UnitRecord) -> int:
 
 
 def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
-    last, first = records[-1], records[0]
+    last = records[-1]
+    first = records[0]
     book = Constitution.load(last.memories["constitution"])
     made_by = {
         "writer": last.arm,

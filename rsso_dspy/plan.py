@@ -66,7 +66,8 @@ class Plan:
     def streams(self) -> dict[Arm, tuple[Unit, ...]]:
         """Units in order, each starting from the lasting memories of the previous one (OmniReflect)."""
         placed = [unit for unit in self.units if unit.place]
-        return {arm: tuple(unit for unit in placed if unit.arm == arm) for arm in {unit.arm: 0 for unit in placed}}
+        arms = dict.fromkeys(unit.arm for unit in placed)
+        return {arm: tuple(unit for unit in placed if unit.arm == arm) for arm in arms}
 
     @cached_property
     def previous_units(self) -> dict[Unit, Unit]:
@@ -404,13 +405,15 @@ def _count_distillations(plan: Plan, method: Method, trials: int, rules: TrialRu
 
 def _count_advisor_calls(plan: Plan, work: Sequence[Job], played: Mapping[str, int]) -> dict[str, int]:
     """Return the maximum calls of rule writer and summarizer, without summaries triggered by bounds."""
-    writings, tasks = 0, Counter[str]()
+    writings = 0
+    tasks = Counter[str]()
     for job in work:
         if job.arm.method.writing not in ("neural", "neuro-symbolic"):
             continue
         rules, budgets, _ = _describe_trials(plan, job)
         in_stream = isinstance(job, Unit) and job.place
-        book, episodes = (job.arm.name if in_stream else job.key), (len(budgets) if isinstance(job, Training) else 1)
+        book = job.arm.name if in_stream else job.key
+        episodes = len(budgets) if isinstance(job, Training) else 1
         if not rules.frozen:
             writings += sum(map(plan.writings.count_writings, budgets[played.get(job.key, 0) :]))
             tasks[book] += episodes

@@ -190,7 +190,9 @@ def run_task(home: Any, given: tuple[Any, ...], plan: Plan, work: Job) -> JobRec
     try:
         if not (ticket := ray.get(home.issue_ticket.remote(work))):
             raise Stopped
-        store, events, stop = RemoteStore(home, ticket), EventStream(), threading.Event()
+        store = RemoteStore(home, ticket)
+        events = EventStream()
+        stop = threading.Event()
         record: JobRecord | None = store.load(work)
         if record is not None and not record.has_errors:
             return record
@@ -204,7 +206,8 @@ def run_task(home: Any, given: tuple[Any, ...], plan: Plan, work: Job) -> JobRec
         live = open_worker_session(config.model_dump_json(), tuple(provenance.items()))
         program = Agent(work.arm.method.name)
         program.load_state(dict(states[work.arm]))
-        programs, source = {work.arm: program}, open_source(live)
+        programs = {work.arm: program}
+        source = open_source(live)
         return UnitRunner(live, cast(Store, store), programs, provenance, carried, events, source, stop).run_job(
             plan, work
         )

@@ -99,7 +99,8 @@ def redact_json(text: str) -> str:
     strike = make_redactor()
 
     def strike_string(match: re.Match[str]) -> str:
-        token, colon = match[0], match[1] or ""
+        token = match[0]
+        colon = match[1] or ""
         try:
             value = json.loads(token.removesuffix(colon), strict=False)
         except ValueError:
@@ -117,7 +118,8 @@ def make_redactor() -> Redactor:
 
 @lru_cache(maxsize=1)
 def _read_redactor(_: int) -> Redactor:
-    values, addresses = set(_registered), set(_addresses)
+    values = set(_registered)
+    addresses = set(_addresses)
     for name in os.environ:
         value = os.environ.get(name, "")
         if name in _watched or (is_secret_name(name) and not is_location(value)):

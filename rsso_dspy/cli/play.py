@@ -117,7 +117,9 @@ class ProgressBar:
     title = ""
 
     def __init__(self, total: int):
-        self.total, self.done, self._lock = total, 0, threading.Lock()
+        self.total = total
+        self.done = 0
+        self._lock = threading.Lock()
         hidden = not sys.stderr.isatty()
         self._bar = tqdm(total=total, desc=self.title, file=sys.stderr, disable=hidden, dynamic_ncols=True)
         self.close = self._bar.close
@@ -172,7 +174,8 @@ class CompileProgress(ProgressBar):
         events.subscribe(RolloutFinished, self.on_rollout)
 
     def on_rollout(self, event: RolloutFinished) -> None:
-        rollouts, rollout = event.rollouts, event.rollout
+        rollouts = event.rollouts
+        rollout = event.rollout
         player = "teacher" if rollout.variant in rollouts.taught else f"candidate {event.candidate.number}"
         with self._lock:
             self.done += not rollouts.is_free(rollout.variant)
@@ -219,7 +222,8 @@ def plan_and_play(
         return
     outcome, limit = _play_watched(planned, start, jobs, engine)
     print_report(planned.store, make_price_lookup(planned.config.prices))
-    folder, first = planned.store.folder, planned.plan.units[0].variant.key
+    folder = planned.store.folder
+    first = planned.plan.units[0].variant.key
     echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
     exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in planned.store.records()))
 
