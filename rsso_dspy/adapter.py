@@ -115,15 +115,15 @@ class ChatAdapter(dspy.Adapter):
 
     def _repeat(self, rejected: str, request: str) -> "ChatAdapter":
         """Return an adapter that asks the same once more, below an answer and a request."""
-        again = copy(self)
-        again.rejected = rejected
-        again.request = request
-        return again
+        repeated = copy(self)
+        repeated.rejected = rejected
+        repeated.request = request
+        return repeated
 
     def _call_preprocess(self, lm: dspy.BaseLM, lm_kwargs: Fields, signature: Signature, inputs: Fields) -> Signature:
         rollout = get_playing().rollout
-        usual = getattr(lm, "kwargs", {}).get("temperature")
-        if rollout is not None and getattr(lm, "cache", False) and lm_kwargs.get("temperature", usual):
+        temperature = getattr(lm, "kwargs", {}).get("temperature")
+        if rollout is not None and getattr(lm, "cache", False) and lm_kwargs.get("temperature", temperature):
             lm_kwargs.setdefault("rollout_id", rollout)  # otherwise DSPy's cache would merge all retries
         processed: Signature = super()._call_preprocess(lm, lm_kwargs, signature, inputs)
         return processed
@@ -712,8 +712,12 @@ def _read_bare(kinds: Mapping[str, Kind], text: str) -> Fields:
         fields = _find_action(text)
         return {**fields, GIVEN: text.removeprefix(fields.get("thought", "")).strip()} if fields else {}
     if kind.annotation is str:
-        few = len(kinds) > 1 and len(text.split()) < FEWEST_WORDS
-        clear: Any = not few and re.match(r"[^{\[<]*[^\W\d]", text) and not _spell(tuple(kinds), HEADER)[1].search(text)
+        has_few_words = len(kinds) > 1 and len(text.split()) < FEWEST_WORDS
+        clear: Any = (
+            not has_few_words
+            and re.match(r"[^{\[<]*[^\W\d]", text)
+            and not _spell(tuple(kinds), HEADER)[1].search(text)
+        )
     else:
         clear = get_args(kind.annotation) != (str,) or "\n" in text or text[:1] == "[" or _is_item(text)
     value = _convert(text, kind.annotation, kind.told) if clear else None

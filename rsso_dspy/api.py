@@ -91,8 +91,8 @@ class RunResult:
         summary = f"{', '.join(means) or 'nothing finished'} points on average; {units} units"
         if skipped := sum(unit.is_skipped for unit in errored):
             summary += f", {skipped} skipped, as the environment refuses them"
-        again = {"errored": len(errored) - skipped, "not finished": self.analysis.missing_units}
-        remaining = "".join(f", {count} {what}" for what, count in again.items() if count)
+        unfinished = {"errored": len(errored) - skipped, "not finished": self.analysis.missing_units}
+        remaining = "".join(f", {count} {state}" for state, count in unfinished.items() if count)
         return f"RunResult({self.folder}: {summary}{remaining}{': repeat the call to resume' if remaining else ''})"
 
 

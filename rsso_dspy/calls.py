@@ -364,8 +364,8 @@ class CallLines:
             self._write_lines(*self._list_new_texts(), call)
 
     def _list_new_texts(self) -> list[Entry]:
-        new = self.texts.lines[self._text_count :]
-        return [{"text": self._text_count + 1, "is": new}] if new else []
+        new_lines = self.texts.lines[self._text_count :]
+        return [{"text": self._text_count + 1, "is": new_lines}] if new_lines else []
 
     def _write_lines(self, *entries: Entry) -> None:
         lines = [json.dumps(entry, default=make_plain) for entry in entries]

@@ -280,18 +280,18 @@ class UnitRunner:
             log.shared = self.store.read_log(first).make_answers(name_log(first))
         log.answer_from_own(len(log.results) + 1)
         initial = self._load_initial_memories(plan, work)
-        about = self._describe_job(plan, work, initial)
+        description = self._describe_job(plan, work, initial)
         keeps = True
         if isinstance(work, Training):
             rules = plan.training_rules
-            log.add_head(TrainingRecord(**about, task=work.task, budgets=work.budgets, trials=()), False)
+            log.add_head(TrainingRecord(**description, task=work.task, budgets=work.budgets, trials=()), False)
             episodes = [*zip(work.episodes, work.budgets, range(1, len(work.budgets) + 1), strict=True)]
         else:
             rules = plan.get_rules(work)
             keeps = not (plan.get_training(work) and rules.frozen)  # otherwise they are those of the training
-            about |= {"variant": work.variant, "budget": work.budget, "trials_allowed": rules.trials}
-            about["strata"] = self.live.config.list_strata(work.variant)
-            log.add_head(UnitRecord(**about, trials=()), rules.stop_on_success)
+            description |= {"variant": work.variant, "budget": work.budget, "trials_allowed": rules.trials}
+            description["strata"] = self.live.config.list_strata(work.variant)
+            log.add_head(UnitRecord(**description, trials=()), rules.stop_on_success)
             episodes = [(work.variant, work.budget, rules.trials)]
         start = ResumeState({**initial.memories, **log.memories}, log.results)
         for episode in episodes:
@@ -310,11 +310,14 @@ class UnitRunner:
         if isinstance(work, Training):
             return initial
         if training := plan.get_training(work):
-            learnt = self.store.load(training)
-            assert learnt is not None
-            variant_keys = dict.fromkeys([*learnt.learnt_on, *(variant.key for variant in training.episodes)])
-            sources = (*learnt.sources, *sources_of(learnt.memories, "training", learnt.task))
-            initial = InitialMemories(self._hand_on(learnt.memories), sources, variants=tuple(variant_keys))
+            training_record = self.store.load(training)
+            assert training_record is not None
+            variant_keys = dict.fromkeys([*training_record.learnt_on, *(variant.key for variant in training.episodes)])
+            sources = (
+                *training_record.sources,
+                *sources_of(training_record.memories, "training", training_record.task),
+            )
+            initial = InitialMemories(self._hand_on(training_record.memories), sources, variants=tuple(variant_keys))
         if not work.place:
             return initial
         lasting = work.arm.method.streamed
@@ -322,8 +325,8 @@ class UnitRunner:
             record = self.store.load(predecessor)
             assert record is not None
             variant_keys = dict.fromkeys([*record.learnt_on, predecessor.variant.key])
-            handed = self._hand_on({name: record.memories[name] for name in lasting})
-            initial = replace(initial, memories={**initial.memories, **handed}, variants=tuple(variant_keys))
+            handed_memories = self._hand_on({name: record.memories[name] for name in lasting})
+            initial = replace(initial, memories={**initial.memories, **handed_memories}, variants=tuple(variant_keys))
         place = plan.streams[work.arm].index(work) + 1
         stream_sources = (
             Source(name, "stream", work.place, place=place, size=count_entries(initial.memories, name))
@@ -334,10 +337,10 @@ class UnitRunner:
     def _hand_on(self, memories: Mapping[str, Any]) -> dict[str, Any]:
         """Return memories as another unit starts from them: reflections that go on are of others there."""
         settings = self.live.runtime.reflections
-        handed = dict(memories)
-        if "reflections" in handed and settings is not None and settings.tells_variants_apart:
-            handed["reflections"] = pass_on_reflections(handed["reflections"])
-        return handed
+        copied = dict(memories)
+        if "reflections" in copied and settings is not None and settings.tells_variants_apart:
+            copied["reflections"] = pass_on_reflections(copied["reflections"])
+        return copied
 
     def _run_trials(
         self, rules: TrialRules, work: Job, episode: Episode, start: ResumeState, log: UnitLog, keeps: bool
@@ -547,15 +550,15 @@ class Executor:
     def _fail_unreadable(self, jobs: Sequence[Job | JobRecord]) -> NoReturn:
         """Make errors of the units that hold the first answers: they have no score, and are played again next time."""
         live = self.player.live
-        why = describe_unreadable(live)
+        reason = describe_unreadable(live)
         example = ""
         for job in jobs:
             log = self.player.store.open_log(job)
             example = example or find_first_answer(log)
-            log.void(1, why)
-            log.add_trial(TrialResult(1, None, failure=Failure(BackendFailure.__name__, why)), {}, 0.0)
+            log.void(1, reason)
+            log.add_trial(TrialResult(1, None, failure=Failure(BackendFailure.__name__, reason)), {}, 0.0)
         units = "its unit is an error" if len(jobs) == 1 else f"their {len(jobs)} units are errors"
-        raise UnreadableAnswers(f"stopped: {why}, so {units} without a score. {advise_on_format(live, example)}")
+        raise UnreadableAnswers(f"stopped: {reason}, so {units} without a score. {advise_on_format(live, example)}")
 
     def _run_jobs(self, submit: Submit, plan: Plan, work: Sequence[Job], jobs: int, outcome: RunOutcome) -> list[Job]:
         """Play what can be played; return the rest, whose predecessors errored."""
@@ -605,14 +608,14 @@ class Executor:
             return
         policy = lookup_recorded_policy(failure)
         self._failures += policy != "fail"
-        alike = re.sub(r"\d+", "#", str(failure))
-        self._unanswered[alike] += _is_unanswered(record)
-        failures = max(self._failures, self._unanswered[alike])
+        pattern = re.sub(r"\d+", "#", str(failure))
+        self._unanswered[pattern] += _is_unanswered(record)
+        failures = max(self._failures, self._unanswered[pattern])
         if policy == "stop" or failures >= FAILURES_TO_STOP:
-            what = f"the backend {self.player.live.config.backend!r}" if policy else "the simulator"
+            culprit = f"the backend {self.player.live.config.backend!r}" if policy else "the simulator"
             raise (BackendUnreachable if policy else EnvironmentFailure)(
-                f"stopped: {what} fails ({failure}). Finished work is kept; fix the cause (see `rsso-dspy doctor`) and "
-                "repeat the command."
+                f"stopped: {culprit} fails ({failure}). Finished work is kept; fix the cause (see `rsso-dspy doctor`) "
+                "and repeat the command."
             )
 
     def _count_fault(self, record: JobRecord, fault: Failure) -> None:

@@ -459,20 +459,20 @@ class Logged:
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Return the answer: from the unit's log, or from the log that is replayed, if they have it, else from the
         model. Raises errors of the model, live or recorded, and `Stopped` if the replayed log lacks the request."""
-        at = get_playing().ledger
+        ledger = get_playing().ledger
         calls = get_playing().calls
         number = 0
         register_keywords(kwargs)
         if messages is not None and not self.takes_system:
             messages = move_system_text(messages)
-        if at is not None:
+        if ledger is not None:
             if self.seeds is not None:
-                kwargs = {"seed": at.draw_seed(self.seeds), **kwargs}
+                kwargs = {"seed": ledger.draw_seed(self.seeds), **kwargs}
             settings = {**self.kwargs, **kwargs}
             if not self.is_player:
-                at.note_settings({name: settings[name] for name in DECODING if settings.get(name) is not None})
+                ledger.note_settings({name: settings[name] for name in DECODING if settings.get(name) is not None})
         if calls is not None:
-            place = Place(at.trial, at.attempt, at.step, at.speaker) if at else Place(0, 0, 0, "")
+            place = Place(ledger.trial, ledger.attempt, ledger.step, ledger.speaker) if ledger else Place(0, 0, 0, "")
             request = describe_request(self, prompt, messages, kwargs)
             if (recorded := calls.find(place, request)) is not None:
                 call, is_own = recorded
@@ -485,8 +485,8 @@ class Logged:
                 f"{self.model} is not called: its backend answers from the log of a run, which only runs, compiles "
                 "and builds read; leave replay out of the backend's table to call the model"
             )
-        if at is not None:
-            at.is_paid = False
+        if ledger is not None:
+            ledger.is_paid = False
         try:
             return self.patience.send_with_retries(lambda: self._attempt(number, prompt, messages, kwargs))
         except LMError as error:
@@ -969,9 +969,9 @@ def read_key(variable: str | None, model: str, otherwise: str) -> str | None:
             f"`export {name}=...`, or use {otherwise}, which needs none"
         )
     if odd := next((letter for letter in key if not " " <= letter <= "~"), None):
-        what = "a line break" if odd in "\r\n" else f"the character U+{ord(odd):04X}"
+        character = "a line break" if odd in "\r\n" else f"the character U+{ord(odd):04X}"
         raise ConfigError(
-            f"the key in {name} contains {what}, which no request can carry: set it again to the key alone, "
+            f"the key in {name} contains {character}, which no request can carry: set it again to the key alone, "
             f"`export {name}=...`"
         )
     register_secret(key)
@@ -1038,10 +1038,10 @@ def check_backend(table: BackendConfig, name_setting: Callable[[Role, str], str]
             continue
         checked.add(place)
         with suppress(LMTimeoutError):  # it is there, and slow
-            wrong, what = call_with_timeout(FAULT_SECONDS, functools.partial(_find_fault, *place), name)
-            if wrong:
-                kind = BackendUnreachable if wrong == "base_url" else ConfigError
-                raise kind(f"{what}: {FIXES[wrong]} {name_setting(role, wrong)} (of the {role})")
+            wrong_setting, reason = call_with_timeout(FAULT_SECONDS, functools.partial(_find_fault, *place), name)
+            if wrong_setting:
+                kind = BackendUnreachable if wrong_setting == "base_url" else ConfigError
+                raise kind(f"{reason}: {FIXES[wrong_setting]} {name_setting(role, wrong_setting)} (of the {role})")
 
 
 def _find_fault(url: str, provider: str, name: str, key: str | None) -> tuple[str, str]:
@@ -1083,13 +1083,15 @@ def _find_fault(url: str, provider: str, name: str, key: str | None) -> tuple[st
     except (requests.RequestException, HTTPError, ValueError) as error:  # a redirect may lead to what is no address
         if isinstance(error, requests.exceptions.SSLError) or not isinstance(error, requests.ConnectionError):
             return "", ""  # the client of the model may trust other certificates
-        way = f" through {proxy}, a proxy of the environment," if (proxy := find_proxy(url)) else ""
-        who = "nothing" if isinstance(cause := list_causes(error)[-1], OSError) else "no model server"
-        return "base_url", f"{who} answers at {address}{way} ({' '.join(str(cause).split())})"
+        route = f" through {proxy}, a proxy of the environment," if (proxy := find_proxy(url)) else ""
+        cause = list_causes(error)[-1]
+        responder = "nothing" if isinstance(cause, OSError) else "no model server"
+        return "base_url", f"{responder} answers at {address}{route} ({' '.join(str(cause).split())})"
     if provider in NATIVE and status in (401, 403) and (key or f"{provider.upper()}_API_KEY" not in os.environ):
         refused = "this" if key else "to answer without a"
         return "key_variable", f"{address} refuses {refused} key ({status}: {reply:.200})"
     if provider in NATIVE and status == 404:
-        wrong = "model" if name in reply or "model" in reply.lower() else "base_url"
-        return wrong, f"{address} does not have {name if wrong == 'model' else f'/{talks}'} (404: {reply:.200})"
+        wrong_setting = "model" if name in reply or "model" in reply.lower() else "base_url"
+        missing = name if wrong_setting == "model" else f"/{talks}"
+        return wrong_setting, f"{address} does not have {missing} (404: {reply:.200})"
     return "", ""

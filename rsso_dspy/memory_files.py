@@ -210,13 +210,13 @@ def export_library(
     records: list[JobRecord] = [*store.units()] if "::" in key else [*store.trainings()]
     left_out(store)
     records_by_arm = {record.arm: record for record in records if record.key == key}
-    again = "repeat the run's command to play the rest"
+    remedy = "repeat the run's command to play the rest"
     if not records:
-        raise UsageError(f"{folder} holds no finished {'unit' if '::' in key else 'training'} yet; {again}")
+        raise UsageError(f"{folder} holds no finished {'unit' if '::' in key else 'training'} yet; {remedy}")
     if not records_by_arm:
-        raise UnknownName("unit", key, {record.key for record in records}, f"Not finished yet? Then {again}.")
+        raise UnknownName("unit", key, {record.key for record in records}, f"Not finished yet? Then {remedy}.")
     if arm is not None and arm not in records_by_arm:
-        raise UnknownName("arm", arm, records_by_arm, f"Not finished yet? Then {again}.")
+        raise UnknownName("arm", arm, records_by_arm, f"Not finished yet? Then {remedy}.")
     keeping = [name for name, record in records_by_arm.items() if "skills" in record.memories]
     name = arm or next(iter(keeping), "")
     if name not in keeping:
@@ -226,8 +226,8 @@ def export_library(
     record = records_by_arm[name]
     if record.has_errors:
         failed = record.trials[-1]
-        why = f"trial {failed.trial} is an error ({failed.error}); repeat the run's command to play it again"
-        raise UsageError(f"{key} of {record.arm} is not finished: {why}")
+        reason = f"trial {failed.trial} is an error ({failed.error}); repeat the run's command to play it again"
+        raise UsageError(f"{key} of {record.arm} is not finished: {reason}")
     parse_skill_snapshot(record.memories["skills"], f"{key} of {record.arm} in {folder}")
     learnt_from = [result.trial for result in record.trials if "skills" in result.learnt]
     own_variants = [trajectory.variant.key for trajectory in record.trajectories] if learnt_from else []

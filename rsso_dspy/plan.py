@@ -197,8 +197,8 @@ def _list_arms(method: Method, program: str, constitutions: Sequence[str]) -> li
 def check_names(arms: Sequence[Arm]) -> None:
     """Raise `UsageError` if two arms have one name, and so one folder."""
     names = Counter(arm.name for arm in arms)
-    if twice := [name for name, count in names.items() if count > 1]:
-        raise UsageError(f"two arms would be called {twice[0]}: rename the compiled file, or the constitution")
+    if duplicates := [name for name, count in names.items() if count > 1]:
+        raise UsageError(f"two arms would be called {duplicates[0]}: rename the compiled file, or the constitution")
 
 
 def check_writers(methods: Iterable[Method], config: Config) -> None:
@@ -307,11 +307,11 @@ def select_shard(plan: Plan, shard: Shard | None) -> Plan:
     for unit in plan.units:
         together = unit.variant.task if plan.trainings else unit.variant.key
         groups.setdefault(unit.arm.name if unit.place else together, []).append(unit)
-    mine = {unit for units in list(groups.values())[shard.number - 1 :: shard.of] for unit in units}
-    if not mine:
+    shard_units = {unit for units in list(groups.values())[shard.number - 1 :: shard.of] for unit in units}
+    if not shard_units:
         raise UsageError(f"shard {shard} is empty: this run has at most {len(groups)} parts")
-    needed = {plan.get_training(unit) for unit in mine}
-    units = tuple(unit for unit in plan.units if unit in mine)
+    needed = {plan.get_training(unit) for unit in shard_units}
+    units = tuple(unit for unit in plan.units if unit in shard_units)
     return replace(plan, units=units, trainings=tuple(training for training in plan.trainings if training in needed))
 
 
@@ -382,14 +382,14 @@ def _count_trial_calls(
     plan: Plan, method: Method, budgets: Sequence[int], rules: TrialRules, known: int, played: int
 ) -> dict[str, int]:
     """Return the maximum calls per role of serial trials with these steps."""
-    learnt = 0 if rules.frozen else len(budgets) if rules.learn_after_last else len(budgets) - 1
-    of_solved = len(budgets) if rules.learn_after_success and not rules.frozen else learnt
+    learning_trials = 0 if rules.frozen else len(budgets) if rules.learn_after_last else len(budgets) - 1
+    of_solved = len(budgets) if rules.learn_after_success and not rules.frozen else learning_trials
     calls: Counter[str] = Counter(actor=sum(budgets[played:]))
     states = [*([known] if known else []), *(steps + 1 for steps in budgets)]
     for memory in map(load_memory, method.memories):
         lasts = memory.region in rules.lasting and not rules.frozen
         learns_from_success = memory.learns_from_success or plan.reflections.writes_after_success
-        trials = len(budgets) if lasts else of_solved if learns_from_success else learnt
+        trials = len(budgets) if lasts else of_solved if learns_from_success else learning_trials
         for trial in range(played + 1, trials + 1):
             calls.update(memory.most_calls(states[: trial + bool(known)], plan.alone))
     return dict(calls)

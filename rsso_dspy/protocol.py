@@ -199,22 +199,22 @@ def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol
     ):
         names = [field.name for field in fields(preset_values)]
         pairs += [(f"{prefix}{name}", getattr(preset_values, name), getattr(values, name)) for name in names]
-    usual = Config()
+    defaults = Config()
     examples = config.memory.constitution.examples
     reflections = {
-        **usual.memory.reflections.model_dump(),
+        **defaults.memory.reflections.model_dump(),
         "improvements": [],
         "examples": base.reflection_examples,
     }
     reflection_values = config.memory.reflections.identify()
     pairs += [("steps", base.steps, changed.steps), *_compare_decoding(base, config)]
     pairs += [
-        ("stream_trials", usual.protocol.stream_trials, config.protocol.stream_trials),
+        ("stream_trials", defaults.protocol.stream_trials, config.protocol.stream_trials),
         ("constitution.examples", None, examples and Path(examples).name),
-        ("reflections", usual.memory.reflections.size, reflection_values.pop("size")),
+        ("reflections", defaults.memory.reflections.size, reflection_values.pop("size")),
         *((f"reflections.{name}", reflections[name], value) for name, value in reflection_values.items()),
         ("embedder", MINILM, config.embedder.model),
-        ("simplification", usual.environment.simplification, config.environment.simplification),
+        ("simplification", defaults.environment.simplification, config.environment.simplification),
     ]
     departures = ((name, value) for name, default, value in pairs if value != default)
     return [f"{name}={','.join(value) if isinstance(value, list | tuple) else value}" for name, value in departures]
@@ -226,11 +226,11 @@ def _compare_decoding(base: NamedProtocol, config: Config) -> list[tuple[str, ob
     if backend.model == EMBEDDED:
         return []
     pairs: list[tuple[str, object, object]] = []
-    for name, usual in base.decoding:
+    for name, preset_value in base.decoding:
         value = getattr(backend, name)
-        pairs.append((name, usual, "unset" if value is None else value))
+        pairs.append((name, preset_value, "unset" if value is None else value))
         roles = ((role, getattr(override, name)) for role, override in sorted(backend.roles.items()))
-        pairs += [(f"{role}.{name}", usual, value) for role, value in roles if value is not None]
+        pairs += [(f"{role}.{name}", preset_value, value) for role, value in roles if value is not None]
     return pairs
 
 

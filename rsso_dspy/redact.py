@@ -208,7 +208,7 @@ def _list_written_forms(secret: str) -> Iterator[str]:
 def _list_base64_forms(secret: str) -> Iterator[str]:
     """Yield the base64 forms of a secret for any text around it, such as `user:`."""
     data = secret.encode("utf-8", "surrogatepass")
-    for ahead in range(3):
-        encoded = base64.b64encode(bytes(ahead) + data).decode().rstrip("=")
-        form = encoded[-(-8 * ahead // 6) : 8 * (ahead + len(data)) // 6]
+    for offset in range(3):
+        encoded = base64.b64encode(bytes(offset) + data).decode().rstrip("=")
+        form = encoded[-(-8 * offset // 6) : 8 * (offset + len(data)) // 6]
         yield from (form, form.replace("+", "-").replace("/", "_"))

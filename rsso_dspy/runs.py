@@ -290,16 +290,16 @@ def extend_logs(
     earlier_config = config.model_copy(update={"protocol": config.protocol.model_copy(update={"trials": earlier})})
     if recorded != make_run_identity(earlier_config, resolve_protocol(earlier_config), carried):
         return None
-    had = resolve_protocol(earlier_config).rules.trials
-    if plan.announced is not None and had != plan.rules.trials:
+    earlier_trials = resolve_protocol(earlier_config).rules.trials
+    if plan.announced is not None and earlier_trials != plan.rules.trials:
         raise RunMismatch(
-            f"{store.folder} was announced in rounds of {had} trials a variant, which stays once results can be seen: "
-            f"ask for {had} trials, or name another {store.option}"
+            f"{store.folder} was announced in rounds of {earlier_trials} trials a variant, which stays once results "
+            f"can be seen: ask for {earlier_trials} trials, or name another {store.option}"
         )
-    if had > plan.rules.trials:
+    if earlier_trials > plan.rules.trials:
         raise RunMismatch(
-            f"{store.folder} holds a run of {had} trials a variant, and none is taken away for {plan.rules.trials}: "
-            f"ask for {had} trials or more, or name another {store.option}"
+            f"{store.folder} holds a run of {earlier_trials} trials a variant, and none is taken away for "
+            f"{plan.rules.trials}: ask for {earlier_trials} trials or more, or name another {store.option}"
         )
     jobs: tuple[Job, ...] = (*plan.trainings, *plan.units)
     work = {store.path_of(job): job for job in jobs}
@@ -331,9 +331,9 @@ def _extend_log(log: UnitLog, content: bytes, plan: Plan, work: Job, identity: M
     if isinstance(work, Unit):
         rules = plan.get_rules(work)
         results = log.results
-        had = log.head.get("trials_allowed") or 0
+        allowed = log.head.get("trials_allowed") or 0
         head["trials_allowed"] = rules.trials
-        if len(results) == had < rules.trials and not rules.stops_after(results[-1]):
+        if len(results) == allowed < rules.trials and not rules.stops_after(results[-1]):
             regions = [load_memory(name).region for name in work.arm.method.memories]
             last = results[-1].trajectory
             if last and any(

@@ -248,8 +248,9 @@ def _plan(
         start.check_backend(config)
     if start.max_cost is not None:
         planned.make_spend_limit(start.max_cost)
-    for file, why in planned.store.set_aside.items():
-        print_status(f"{why}: {'to be ' if start.dry_run else ''}quarantined as {file.name}; its unit is played again")
+    for file, reason in planned.store.set_aside.items():
+        fate = "to be quarantined" if start.dry_run else "quarantined"
+        print_status(f"{reason}: {fate} as {file.name}; its unit is played again")
     plan = planned.plan
     first = (
         f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(plan.variants, 'variant')} = "
@@ -339,12 +340,12 @@ def replay_run(source: Path, out: Path | None, start: Start, jobs: int, engine: 
     print_left_out_files(store)
     with TemporaryDirectory(prefix="rsso-dspy-") as folder:
         inputs = Path(folder) / "given"
-        again = Store(out or Path(folder) / "again")
+        replay_store = Store(out or Path(folder) / "again")
         extract_given(store, inputs)
         examples = [format_override("memory.constitution.examples", str(file)) for file in inputs.glob("examples/*")]
         config = build_config(inputs / CONFIG, examples, replay=source)
         for order in orders:
-            spec = order.locate_files(inputs, again.folder)
+            spec = order.locate_files(inputs, replay_store.folder)
             files = {file.stem: str(file) for file in spec.compiled}
             playing = load_programs([files.get(name, name) for name in spec.programs], spec.unconfirmed)
             planned = _plan(config, spec, playing, start, jobs, engine)
@@ -352,7 +353,7 @@ def replay_run(source: Path, out: Path | None, start: Start, jobs: int, engine: 
             if not start.dry_run:
                 _play_watched(planned, start, jobs, engine)
         if not start.dry_run:
-            _compare_records(store.folder, recorded, again)
+            _compare_records(store.folder, recorded, replay_store)
 
 
 def _compare_records(folder: Path, recorded: Sequence[JobRecord], again: Store) -> None:
@@ -397,10 +398,10 @@ def _find_difference(ours: Any, theirs: Any, path: str = "") -> tuple[str, Any, 
         pairs = [(number, *pair) for number, pair in enumerate(zip_longest(ours, theirs))]
     else:
         return None if ours == theirs else (path, ours, theirs)
-    inside = (
+    differences = (
         _find_difference(our_value, their_value, f"{path}.{key}".lstrip(".")) for key, our_value, their_value in pairs
     )
-    return next(filter(None, inside), None)
+    return next(filter(None, differences), None)
 
 
 # Plans
@@ -462,8 +463,8 @@ def _describe_programs(programs: Programs, planned: Run) -> Iterator[str]:
         elif compiled.improved and compiled.model != model:
             yield f"{name} was confirmed by {compiled.model}, but plays by {model}: its verdict does not apply there"
         if compiled.trials not in (0, trials):
-            many = format_plural(compiled.trials, "trial")
-            yield f"{name} was compiled by the best of {many}; here it is the best of {trials}, the protocol's"
+            count = format_plural(compiled.trials, "trial")
+            yield f"{name} was compiled by the best of {count}; here it is the best of {trials}, the protocol's"
 
 
 # Compiles

@@ -53,8 +53,8 @@ def open_runs(folders: Sequence[Path]) -> PooledRuns:
 
 
 def print_left_out_files(store: Store) -> None:
-    for why in store.set_aside.values():
-        print_status(f"{why}: left out; the next run quarantines it")
+    for reason in store.set_aside.values():
+        print_status(f"{reason}: left out; the next run quarantines it")
 
 
 # A unit
@@ -158,11 +158,11 @@ def _print_call(call: Call, before: dict[tuple[str, int], Any]) -> None:
     """Print a call without the messages that repeat those of the previous request of its role, kept in `before`."""
     parameters = ", ".join(f"{name} {value}" for name, value in call.request["parameters"].items())
     messages = [(message.get("role"), text_of(message.get("content"))) for message in call.request["messages"]]
-    new = [message for place, message in enumerate(messages) if before.get((call.role, place)) != message]
+    new_messages = [message for place, message in enumerate(messages) if before.get((call.role, place)) != message]
     before |= {(call.role, place): message for place, message in enumerate(messages)}
-    again = f"{len(messages) - len(new)} of {len(messages)} messages as in the previous request"
-    echo(f"      [sent, {call.role}] {call.request['model']}; {parameters}; {again}", fg="cyan")
-    for role, text in new:
+    repetition = f"{len(messages) - len(new_messages)} of {len(messages)} messages as in the previous request"
+    echo(f"      [sent, {call.role}] {call.request['model']}; {parameters}; {repetition}", fg="cyan")
+    for role, text in new_messages:
         echo(f"      [{role}]\n{indent_text(text)}", fg="cyan")
     failed = f", {len(call.failed)} failed attempts before" if call.failed else ""
     name = f", {call.served}" if call.served else ""
@@ -245,13 +245,13 @@ def _count_programs(compiled: Compiled) -> str:
     compared = {tried.program for tried in compiled.compared}
     for number, tried in _number_programs(compiled):
         if tried.program in compared:
-            came = "on all of val"
+            stage = "on all of val"
         elif tried.dropped:
-            came = "dropped on val"
+            stage = "dropped on val"
         else:
-            came = "cut short on val" if compiled.count_val_played(tried) else "on train alone"
-        groups.setdefault(came, []).append(number)
-    counts = [f"{len(numbers):,} {came} ({_join_numbers(numbers)})" for came, numbers in groups.items()]
+            stage = "cut short on val" if compiled.count_val_played(tried) else "on train alone"
+        groups.setdefault(stage, []).append(number)
+    counts = [f"{len(numbers):,} {stage} ({_join_numbers(numbers)})" for stage, numbers in groups.items()]
     return f"{format_plural(compiled.tried, 'program')} tried: {', '.join(counts) or 'no rollout came to its end'}"
 
 
@@ -386,8 +386,8 @@ def print_constitution(book: ConstitutionFile) -> None:
         rules = [rule for rule in book.constitution.rules if rule.lesson.category == category]
         echo(f"{category.capitalize()} rules: {len(rules)}", bold=True)
         for rule in rules:
-            often = f" (said {rule.count} times)" if rule.count > 1 else ""
-            echo(f"  {rule.id} {rule.lesson.line}{often}")
+            frequency = f" (said {rule.count} times)" if rule.count > 1 else ""
+            echo(f"  {rule.id} {rule.lesson.line}{frequency}")
     if book.variants:
         echo(f"learned on {format_plural(book.variants, 'variant')}: {', '.join(book.variants)}")
     if book.provenance.get("rule_based"):
@@ -409,12 +409,12 @@ def load_folders(folders: Sequence[Path]) -> tuple[PooledRuns, RunRecords]:
             )
         reflexion_logs = read_reflexion_logs(logs)
         return PooledRuns([]), RunRecords(reflexion_logs.records, success_only=True, remarks=reflexion_logs.remarks)
-    if wrong := [folder for folder in log_folders if folder.name]:
-        if not wrong[0].path.is_dir():
-            raise UsageError(f"{wrong[0].path} is no folder")
+    if labelled := [folder for folder in log_folders if folder.name]:
+        if not labelled[0].path.is_dir():
+            raise UsageError(f"{labelled[0].path} is no folder")
         raise UsageError(
-            f"{wrong[0].path} holds no logs of Reflexion. {wrong[0].name}= names the arm of such a folder; those of a "
-            "run have names already"
+            f"{labelled[0].path} holds no logs of Reflexion. {labelled[0].name}= names the arm of such a folder; those "
+            "of a run have names already"
         )
     pool = open_runs(folders)
     pooled = replace(collect_played(pool), advisors=dict(_find_advisors(pool)))
@@ -432,9 +432,9 @@ def _find_advisors(pool: PooledRuns) -> Iterator[tuple[str, str]]:
             kind, _, name = Path(path).parts[0].partition("+")
             if kind == "constitution":
                 with suppress(ValueError, TypeError, AttributeError):
-                    about = json.loads(text).get("provenance", {})
-                    models = {} if about.get("writer") == "omnireflect-symbolic" else about.get("models", {})
-                    advisor = str(models.get("advisor", "patterns" if "models" in about else "by hand"))
+                    provenance = json.loads(text).get("provenance", {})
+                    models = {} if provenance.get("writer") == "omnireflect-symbolic" else provenance.get("models", {})
+                    advisor = str(models.get("advisor", "patterns" if "models" in provenance else "by hand"))
                     for arm in store.read_identity()[1]:
                         if not name or name in arm.split("+"):
                             yield pool.label_arm(store, arm), advisor

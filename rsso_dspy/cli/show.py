@@ -128,8 +128,8 @@ def export_runs(
     pool = open_runs(folders)
     price_of = load_prices(None, None, folders)
     resolved = folders[0].resolve()
-    beside = resolved if folders[0].name in ("", "..") else folders[0]
-    target = out or beside.with_name(f"{resolved.name}-{format_}{'' if format_ == 'inspect' else '.parquet'}")
+    sibling = resolved if folders[0].name in ("", "..") else folders[0]
+    target = out or sibling.with_name(f"{resolved.name}-{format_}{'' if format_ == 'inspect' else '.parquet'}")
     try:
         if format_ == "inspect":
             benchmark = pool.stores[0].read_identity()[0].get("config", {}).get("benchmark", DEFAULT)
