@@ -51,15 +51,15 @@ SAID = "said"
 def _list_asked(signature: Signature) -> Fields:
     """Return the outputs that are asked for: at least the last."""
     fields = signature.output_fields
-    asked = {name: field for name, field in fields.items() if name not in get_playing().unasked}
-    return asked or dict([*fields.items()][-1:])
+    outputs = {name: field for name, field in fields.items() if name not in get_playing().unasked}
+    return outputs or dict([*fields.items()][-1:])
 
 
 def _join_blocks(blocks: Sequence[str]) -> str:
     """Join blocks on lines of their own, with an empty line beside a block of several lines."""
     text = "".join(blocks[:1])
-    for before, block in pairwise(blocks):
-        text += ("\n\n" if "\n" in before + block else "\n") + block
+    for previous, block in pairwise(blocks):
+        text += ("\n\n" if "\n" in previous + block else "\n") + block
     return text
 
 
@@ -86,15 +86,15 @@ class ChatAdapter(dspy.Adapter):
         try:
             fields = first._ask(lm, lm_kwargs, *inputs, **named)
         except AdapterParseError as error:
-            written = error.lm_response or ""
+            rejected = error.lm_response or ""
             if not asks_again or (ledger is not None and ledger.is_used_up):
                 return _read_whole_lines(error)
             request = _request_readable(error.signature)
             was_cut = ledger is not None and ledger.was_cut
             if was_cut and request == REQUEST_FORM:
-                request = request_shorter(written)
+                request = request_shorter(rejected)
             try:
-                return first._repeat(written, request)._ask(lm, lm_kwargs, *inputs, **named)
+                return first._repeat(rejected, request)._ask(lm, lm_kwargs, *inputs, **named)
             except AdapterParseError as again:
                 if ledger is None or ledger.was_cut or not was_cut:
                     return _read_whole_lines(again)
@@ -115,14 +115,15 @@ class ChatAdapter(dspy.Adapter):
 
     def _repeat(self, rejected: str, request: str) -> "ChatAdapter":
         """Return an adapter that asks the same once more, below an answer and a request."""
-        again = copy(self)
-        again.rejected = rejected
-        again.request = request
-        return again
+        repeated = copy(self)
+        repeated.rejected = rejected
+        repeated.request = request
+        return repeated
 
     def _call_preprocess(self, lm: dspy.BaseLM, lm_kwargs: Fields, signature: Signature, inputs: Fields) -> Signature:
-        rollout, usual = get_playing().rollout, getattr(lm, "kwargs", {}).get("temperature")
-        if rollout is not None and getattr(lm, "cache", False) and lm_kwargs.get("temperature", usual):
+        rollout = get_playing().rollout
+        temperature = getattr(lm, "kwargs", {}).get("temperature")
+        if rollout is not None and getattr(lm, "cache", False) and lm_kwargs.get("temperature", temperature):
             lm_kwargs.setdefault("rollout_id", rollout)  # otherwise DSPy's cache would merge all retries
         processed: Signature = super()._call_preprocess(lm, lm_kwargs, signature, inputs)
         return processed
@@ -150,12 +151,16 @@ class ChatAdapter(dspy.Adapter):
 
     def format(self, signature: Signature, demos: list[Fields], inputs: Fields) -> list[Fields]:
         parts = [textwrap.dedent(signature.instructions).strip(), self.tell_form(signature)]
-        given = [name for name in signature.input_fields if name != self._get_history_field_name(signature)]
-        answered = [(demo, said) for demo in demos if (said := self.tell_answer(signature, demo))]
-        for number, (demo, said) in enumerate(answered, 1):  # those of a training set have no answer
-            shown = _join_blocks(self._list_inputs(signature, given, demo))
-            parts += [*(["Examples:"] if number == 1 else []), f"Example {number}\n{shown or said}"]
-            parts += [said] if shown else []
+        names = [name for name in signature.input_fields if name != self._get_history_field_name(signature)]
+        answered = []
+        for demo in demos:
+            answer = self.tell_answer(signature, demo)
+            if answer:  # those of a training set have none
+                answered.append((demo, answer))
+        for number, (demo, answer) in enumerate(answered, 1):
+            demo_inputs = _join_blocks(self._list_inputs(signature, names, demo))
+            parts += [*(["Examples:"] if number == 1 else []), f"Example {number}\n{demo_inputs or answer}"]
+            parts += [answer] if demo_inputs else []
         messages = [{"role": "system", "content": "\n\n".join(filter(None, parts))}]
         for role, text in self._list_messages(signature, inputs):
             if text and messages[-1]["role"] == role == "user":
@@ -201,14 +206,14 @@ class ChatAdapter(dspy.Adapter):
         return blocks
 
     def tell_answer(self, signature: Signature, outputs: Fields) -> str:
-        asked = _list_asked(signature)
+        fields = _list_asked(signature)
         blocks = []
-        for name in asked:
+        for name in fields:
             value = outputs.get(name)
             if isinstance(value, list | tuple):
                 value = list_items([show(item) for item in value]) or "none"
             if show(value).strip():
-                blocks.append(show(value) if len(asked) == 1 else show_field(name, value))
+                blocks.append(show(value) if len(fields) == 1 else show_field(name, value))
         return "\n".join(blocks)
 
     @staticmethod
@@ -234,8 +239,8 @@ class ChatAdapter(dspy.Adapter):
             if ledger:
                 ledger.unread(completion)
             raise AdapterParseError(type(self).__name__, signature, completion)
-        form, said = (re.sub(r"[\s\-]+", "", text) for text in (self.tell_answer(signature, fields), completion))
-        if ledger and form != said:
+        form, answer = (re.sub(r"[\s\-]+", "", text) for text in (self.tell_answer(signature, fields), completion))
+        if ledger and form != answer:
             ledger.count_repaired()
         return fields
 
@@ -244,8 +249,8 @@ class JSONAdapter(ChatAdapter):
     """The same, with the answer as one JSON object."""
 
     def tell_answer(self, signature: Signature, outputs: Fields) -> str:
-        said = {name: outputs[name] for name in _list_asked(signature) if outputs.get(name) not in (None, "")}
-        return json.dumps(said, ensure_ascii=False, default=lambda value: value.model_dump()) if said else ""
+        values = {name: outputs[name] for name in _list_asked(signature) if outputs.get(name) not in (None, "")}
+        return json.dumps(values, ensure_ascii=False, default=lambda value: value.model_dump()) if values else ""
 
     @staticmethod
     def tell_form(signature: Signature) -> str:
@@ -254,8 +259,8 @@ class JSONAdapter(ChatAdapter):
         for name, field in outputs.items():
             item = _show_item(field.annotation, as_json=True)
             form[name] = [item] if item else _tell_kind(field) or "..."
-        shown = json.dumps(form, ensure_ascii=False)
-        return "\n".join([*_describe_outputs(outputs), "Answer with one JSON object in this form:", shown])
+        text = json.dumps(form, ensure_ascii=False)
+        return "\n".join([*_describe_outputs(outputs), "Answer with one JSON object in this form:", text])
 
 
 def _request_alone(name: str, field: Any) -> str:
@@ -290,8 +295,8 @@ def _show_item(annotation: Any, as_json: bool = False) -> Any:
     item = (get_args(core) or (str,))[0]
     if not hasattr(item, "model_fields"):
         return "..."
-    shown = {name: _tell_kind(field) or "..." for name, field in item.model_fields.items()}
-    return shown if as_json else " ".join(f"{label(name)}: {kind}" for name, kind in shown.items())
+    kinds = {name: _tell_kind(field) or "..." for name, field in item.model_fields.items()}
+    return kinds if as_json else " ".join(f"{label(name)}: {kind}" for name, kind in kinds.items())
 
 
 def _tell_kind(field: Any) -> str:
@@ -429,8 +434,9 @@ def _list_kinds(fields: Mapping[str, Any]) -> dict[str, Kind]:
         default = None if field.is_required() else field.get_default(call_default_factory=True)
         if not optional and name in OPTIONAL and field.annotation is str:
             optional, default = True, OPTIONAL[name]
-        told = read_description(name, field) if field.json_schema_extra else "one"
-        kinds[name] = Kind(_unwrap(field.annotation), told or "one action" * (name == "action"), optional, default)
+        description = read_description(name, field) if field.json_schema_extra else "one"
+        description = description or "one action" * (name == "action")
+        kinds[name] = Kind(_unwrap(field.annotation), description, optional, default)
     if kinds and all(kind.optional for kind in kinds.values()):
         kinds[name] = kinds[name]._replace(optional=False)
     return kinds
@@ -467,12 +473,12 @@ def _choose_writing(action: str, given: str, completion: str) -> Fields:
     The action stays as it was read if it is known so and not as it was written, or if it is a line and was written on
     several."""
     form = get_playing().free_form
-    written = find_passage(action, completion)
-    is_longer = form.form == "line" and "\n" in written
-    is_known = form.knows(action) and not form.knows(written)
+    passage = find_passage(action, completion)
+    is_longer = form.form == "line" and "\n" in passage
+    is_known = form.knows(action) and not form.knows(passage)
     if is_longer or is_known:
-        return {"action": action, GIVEN: written}
-    return {"action": written, GIVEN: find_passage(given, completion)}
+        return {"action": action, GIVEN: passage}
+    return {"action": passage, GIVEN: find_passage(given, completion)}
 
 
 def _choose_frame(kinds: Mapping[str, Kind], separated: Separated) -> Separated:
@@ -481,7 +487,7 @@ def _choose_frame(kinds: Mapping[str, Kind], separated: Separated) -> Separated:
     if frame is None:
         return separated
 
-    rows, before = _find_rows(frame.before, tuple(kinds), HEADER)
+    rows, preamble = _find_rows(frame.before, tuple(kinds), HEADER)
     rows_behind, _ = _find_rows(frame.after, tuple(kinds), HEADER)
     stands_before = {name: text for row in rows for name, text in row.items()}
     if any(rows_behind) or not _list_required(kinds).isdisjoint(stands_before):
@@ -490,7 +496,7 @@ def _choose_frame(kinds: Mapping[str, Kind], separated: Separated) -> Separated:
     return replace(
         separated,
         text=frame.content.strip(),
-        thinking=before or separated.thinking,
+        thinking=preamble or separated.thinking,
         named={**stands_before, **separated.named},
     )
 
@@ -502,32 +508,34 @@ def _list_required(kinds: Mapping[str, Kind]) -> set[str]:
 def _read_separated(kinds: Mapping[str, Kind], separated: Separated) -> Fields | None:
     """Read an answer's fields. The strictest way goes first: as the action that it is, as an object, below headers, as
     one value."""
-    text, thinking, named = separated.text, separated.thinking, separated.named
-    if _list_required(kinds) <= named.keys():
-        fields = _convert_fields(kinds, named)
+    text = separated.text
+    thinking = separated.thinking
+    named_fields = separated.named
+    if _list_required(kinds) <= named_fields.keys():
+        fields = _convert_fields(kinds, named_fields)
         return _complete(kinds, fields, thinking) if fields else None
     if "action" in kinds and (action := _find_possible(text)):
-        return _complete(kinds, {**_convert_named(kinds, named), "action": action, GIVEN: text}, thinking)
+        return _complete(kinds, {**_convert_named(kinds, named_fields), "action": action, GIVEN: text}, thinking)
     if get_playing().free_form is not None and _list_required(kinds) == {"action"}:
         return _read_free_action(kinds, separated)
     for match in list(re.finditer(r"\{", text))[:MOST_OBJECTS]:
         (value, *_) = _load(text[match.start() : text.rfind("}") + 1], first=True) or [None]
-        if isinstance(value, Mapping) and (said := _take_fields(value, tuple(kinds))):
-            fields = _convert_fields(kinds, {**named, **said})
+        if isinstance(value, Mapping) and (object_fields := _take_fields(value, tuple(kinds))):
+            fields = _convert_fields(kinds, {**named_fields, **object_fields})
             return _complete(kinds, fields, text[: match.start()], thinking) if fields else None
-        if isinstance(value, Mapping) and sum(isinstance(each, Mapping) for each in value.values()) > 1:
+        if isinstance(value, Mapping) and sum(isinstance(item, Mapping) for item in value.values()) > 1:
             return None  # several answers
     if not text or re.match(r"(?:```\w*\s*)?\{", text):
         return None
 
-    rows, before = _find_rows(text, tuple(kinds), HEADER)
+    rows, preamble = _find_rows(text, tuple(kinds), HEADER)
     if any(rows):
-        rows[0] = _add_named(rows[0], named)
+        rows[0] = _add_named(rows[0], named_fields)
     last = list(kinds)[-1]
     row = next((row for row in rows if last in row), rows[0])
-    contradictory = len(row) < len(kinds) and len({each[last] for each in rows if last in each}) > 1
+    contradictory = len(row) < len(kinds) and len({candidate[last] for candidate in rows if last in candidate}) > 1
     if not contradictory and (fields := _convert_fields(kinds, row)):
-        return _complete(kinds, fields, before, thinking)
+        return _complete(kinds, fields, preamble, thinking)
     return _read_unlabelled(kinds, separated, row.get("thought", ""))
 
 
@@ -537,12 +545,12 @@ def _read_free_action(kinds: Mapping[str, Kind], separated: Separated) -> Fields
     form = get_playing().free_form
     text = separated.text
     row = _load_form(kinds, text) or {}
-    before = ""
+    preamble = ""
     begins_with_label = False
     if not row:
         masked = mask_objects(mask_fences(text))
-        rows, before = _find_rows(text, tuple(kinds), HEADER, masked)
-        begins_with_label = any(rows) and not before.strip()
+        rows, preamble = _find_rows(text, tuple(kinds), HEADER, masked)
+        begins_with_label = any(rows) and not preamble.strip()
 
         labelled = [row for row in rows if "action" in row]
         actions = {str(row["action"]) for row in labelled} - {""}
@@ -550,25 +558,25 @@ def _read_free_action(kinds: Mapping[str, Kind], separated: Separated) -> Fields
             return None
         row = next((row for row in labelled if row["action"]), {})
 
-    given = row.get("action") or separated.named.get("action") or ""
-    if not isinstance(given, str):
-        given = json.dumps(given, ensure_ascii=False)
-    is_placeholder = PLACEHOLDER.fullmatch(given.strip("[]()`\"'*, ")) is not None
-    if given:
-        action = "" if is_placeholder else read_action(given, form)
+    raw_action = row.get("action") or separated.named.get("action") or ""
+    if not isinstance(raw_action, str):
+        raw_action = json.dumps(raw_action, ensure_ascii=False)
+    is_placeholder = PLACEHOLDER.fullmatch(raw_action.strip("[]()`\"'*, ")) is not None
+    if raw_action:
+        action = "" if is_placeholder else read_action(raw_action, form)
     else:
-        given = text
+        raw_action = text
         action = "" if REFUSAL.match(text) else find_action(text, form)
         ahead = find_ahead(text, action, form)
-        (row, *_), before = _find_rows(ahead, tuple(kinds), HEADER)
+        (row, *_), preamble = _find_rows(ahead, tuple(kinds), HEADER)
         if begins_with_label and action == text.strip():
             return None  # a label of another field is none of an action
     if not action:
         return None
 
-    others = {name: content for name, content in row.items() if name != "action"}
-    fields = _convert_named(kinds, {**separated.named, **others})
-    return _complete(kinds, {**fields, "action": action, GIVEN: given}, before, separated.thinking)
+    other_fields = {name: content for name, content in row.items() if name != "action"}
+    fields = _convert_named(kinds, {**separated.named, **other_fields})
+    return _complete(kinds, {**fields, "action": action, GIVEN: raw_action}, preamble, separated.thinking)
 
 
 def _load_form(kinds: Mapping[str, Kind], text: str) -> Fields | None:
@@ -580,14 +588,14 @@ def _load_form(kinds: Mapping[str, Kind], text: str) -> Fields | None:
     values = _load(bare)
     if len(values) != 1 or not isinstance(values[0], Mapping):
         return None
-    taken = _take_fields(values[0], tuple(kinds))
-    if "action" not in taken or len(taken) < len(values[0]):
+    fields = _take_fields(values[0], tuple(kinds))
+    if "action" not in fields or len(fields) < len(values[0]):
         return None
     form = get_playing().free_form
-    inner = taken["action"]
+    inner = fields["action"]
     holds_action = isinstance(inner, Mapping) and form.fits(frozenset(inner))
     is_action = form.fits(frozenset(values[0])) and not holds_action
-    return None if is_action else taken
+    return None if is_action else fields
 
 
 def _read_unlabelled(kinds: Mapping[str, Kind], separated: Separated, labelled: str) -> Fields | None:
@@ -667,8 +675,8 @@ def _complete(kinds: Mapping[str, Kind], fields: Fields, *before: str) -> Fields
         thought = re.sub(r"<[^<>]*>|^```.*$", "", text, flags=re.M).strip()
         if "thought" not in fields and re.search(r"\w", thought) and not REFUSAL.match(thought):
             fields = fields | {"thought": thought}
-    given = {GIVEN: fields[GIVEN]} if GIVEN in fields else {}
-    return {name: fields.get(name, kind.default) for name, kind in kinds.items()} | given
+    extra = {GIVEN: fields[GIVEN]} if GIVEN in fields else {}
+    return {name: fields.get(name, kind.default) for name, kind in kinds.items()} | extra
 
 
 def _convert_fields(kinds: Mapping[str, Kind], said: Mapping[str, Any]) -> Fields:
@@ -701,11 +709,15 @@ def _read_bare(kinds: Mapping[str, Kind], text: str) -> Fields:
         return {}
     ((name, kind),) = required
     if name == "action":
-        found = _find_action(text)
-        return {**found, GIVEN: text.removeprefix(found.get("thought", "")).strip()} if found else {}
+        fields = _find_action(text)
+        return {**fields, GIVEN: text.removeprefix(fields.get("thought", "")).strip()} if fields else {}
     if kind.annotation is str:
-        few = len(kinds) > 1 and len(text.split()) < FEWEST_WORDS
-        clear: Any = not few and re.match(r"[^{\[<]*[^\W\d]", text) and not _spell(tuple(kinds), HEADER)[1].search(text)
+        has_few_words = len(kinds) > 1 and len(text.split()) < FEWEST_WORDS
+        clear: Any = (
+            not has_few_words
+            and re.match(r"[^{\[<]*[^\W\d]", text)
+            and not _spell(tuple(kinds), HEADER)[1].search(text)
+        )
     else:
         clear = get_args(kind.annotation) != (str,) or "\n" in text or text[:1] == "[" or _is_item(text)
     value = _convert(text, kind.annotation, kind.told) if clear else None
@@ -742,15 +754,16 @@ def _first_line(text: str) -> str:
 
 def _find_possible(text: str) -> str:
     """Return the possible action that a text is, marks aside; an empty text if it is none."""
-    said = _first_line(text).lower() if len(_strip_marks(text).splitlines()) == 1 else ""
-    possible = {action.lower(): action for action in get_playing().possible} if said else {}
-    return possible.get(said) or possible.get(said.rstrip(".!"), "")
+    line = _first_line(text).lower() if len(_strip_marks(text).splitlines()) == 1 else ""
+    possible = {action.lower(): action for action in get_playing().possible} if line else {}
+    return possible.get(line) or possible.get(line.rstrip(".!"), "")
 
 
 def _find_action(text: str) -> Fields:
     """Find the action: the only possible one, the first line if it is nothing else, or the last, after a thought.
     Without known verbs only a text of one such line is an action."""
-    verbs, lines = get_playing().verbs, [*filter(None, map(_first_line, text.splitlines()))]
+    verbs = get_playing().verbs
+    lines = [*filter(None, map(_first_line, text.splitlines()))]
     possible = [*dict.fromkeys(filter(None, map(_find_possible, lines)))]
     if not lines or re.search(rf"(?im)^[^\w\n]*(?:{TURNS})[ \d*_]*:|\[\[", text):
         return {}
@@ -784,8 +797,8 @@ def _spell(fields: tuple[str, ...], pattern: str) -> tuple[dict[str, str], re.Pa
     """Map names as models write them, normalized, to fields, and put them into the pattern of headers."""
     names = {name: field for field in fields for name in SYNONYMS.get(field, "").split("|") if name}
     names |= {field: field for field in fields}  # a field's own name is no other's synonym
-    known = {_normalize(name): field for name, field in names.items()}
-    return known, re.compile(pattern.replace("NAME", "|".join(names).replace("_", "[ _-]*")))
+    fields_by_name = {_normalize(name): field for name, field in names.items()}
+    return fields_by_name, re.compile(pattern.replace("NAME", "|".join(names).replace("_", "[ _-]*")))
 
 
 def _normalize(name: str) -> str:
@@ -794,47 +807,50 @@ def _normalize(name: str) -> str:
 
 def _take_fields(value: Mapping[Any, Any], fields: tuple[str, ...]) -> Fields:
     """Take an object's fields by their names, or else by other names. What is said twice is unclear."""
-    known, _ = _spell(fields, HEADER)
+    fields_by_name, _ = _spell(fields, HEADER)
     by_own_name: Fields = {}
     by_synonym: Fields = {}
     for key, content in value.items():
         name = _normalize(str(key))
-        field = known.get(name)
+        field = fields_by_name.get(name)
         if field:
-            taken = by_own_name if name == _normalize(field) else by_synonym
-            taken[field] = "" if field in taken else content
+            target = by_own_name if name == _normalize(field) else by_synonym
+            target[field] = "" if field in target else content
     return {**by_synonym, **by_own_name}
 
 
 def _find_begin(label: re.Match[str]) -> int:
     """Return where a value begins: marks right behind the colon belong to the label, and others to the value."""
     marks = re.search(r"[*_ \t]*\Z", label[0])
-    taken = marks[0] if marks else ""
-    own = re.match(r"[*_]*[ \t]*", taken)
-    return label.end() - len(taken) + len(own[0] if own else "")
+    text = marks[0] if marks else ""
+    label_marks = re.match(r"[*_]*[ \t]*", text)
+    return label.end() - len(text) + len(label_marks[0] if label_marks else "")
 
 
 def _find_rows(text: str, fields: tuple[str, ...], pattern: str, masked: str | None = None) -> tuple[list[Fields], str]:
     """Find the objects whose fields stand below headers, and the text before. Names of other things end them. `masked`
     is the text in which headers are looked for, if it is another of the same length."""
-    (known, compiled), headers, inside = _spell(fields, pattern), [], 0
+    fields_by_name, compiled = _spell(fields, pattern)
+    headers = []
+    inside = 0
     for match in compiled.finditer(masked or text):
         if match.start() >= inside:
             headers.append(match)
             inside = text.find(f"</{match['tag']}>", match.end()) if match["tag"] and pattern == HEADER else 0
-    rows, before = [Fields()], text
-    for match, after in zip_longest(headers, headers[1:]):
-        name = known.get(_normalize(match[match.lastgroup or 0]))
+    rows = [Fields()]
+    preamble = text
+    for match, next_match in zip_longest(headers, headers[1:]):
+        name = fields_by_name.get(_normalize(match[match.lastgroup or 0]))
         if name and not match["end"]:
-            before = before if any(rows) else text[: match.start()]
+            preamble = preamble if any(rows) else text[: match.start()]
             if rows[-1].get(name):
                 rows.append({})
             begin = match.end() if masked is None else _find_begin(match)
-            value = text[begin : after.start() if after else len(text)]
+            value = text[begin : next_match.start() if next_match else len(text)]
             rows[-1][name] = value.strip(" \t\n*_|;,-") if pattern == INLINE else value.strip()
         elif not name and rows[-1] and (fields[-1] in rows[-1] or not match["mark"]):
             break
-    return rows, before
+    return rows, preamble
 
 
 def _convert(said: Any, kind: Any, told: str = "") -> Any:
@@ -872,17 +888,18 @@ def _cut_echo(text: str, description: str) -> str:
 
 def _convert_text(said: Any, told: str) -> str | None:
     """Return the text. Where the description asks for one thing, several contradict each other, and nothing is none."""
-    one, none = re.match(r"(?:one|a|an)\b", told, re.I), re.search(r"\bnone\b", told, re.I)
+    asks_for_one = re.match(r"(?:one|a|an)\b", told, re.I)
+    allows_none = re.search(r"\bnone\b", told, re.I)
     if isinstance(said, list):
         texts = [_convert(item, str, told) for item in said]
-        if None in texts or (one and len(set(texts)) > 1):
+        if None in texts or (asks_for_one and len(set(texts)) > 1):
             return None
-        said = texts[0] if one and texts else "\n".join(texts)
+        said = texts[0] if asks_for_one and texts else "\n".join(texts)
     text = "" if said is None else str(said).strip()
     if isinstance(said, Mapping) or re.match(r"[\[{][\[{\"']", text):
         return None  # what was not read as the list or object that it is
-    if not text or (one and not none and NOTHING.fullmatch(text)):
-        return "none" if none else None
+    if not text or (asks_for_one and not allows_none and NOTHING.fullmatch(text)):
+        return "none" if allows_none else None
     return text
 
 
@@ -929,8 +946,8 @@ def _split_items(text: str, kind: Any) -> list[Any] | None:
     if re.search(r"^[ \t]*[\[{<|]", text, re.M):  # elements, a table, or the field of another signature
         return None
     if fields:
-        rows, before = _find_rows(bare, fields, INLINE)
-        return None if re.search(r"[^\W\d]", before) or any(map(_is_empty, rows)) else rows
+        rows, preamble = _find_rows(bare, fields, INLINE)
+        return None if re.search(r"[^\W\d]", preamble) or any(map(_is_empty, rows)) else rows
     if kind is int:
         return [part for part in re.split(r"[,;&\n]|\band\b", text) if part.strip()]
     lines = [line for line in text.splitlines() if line.strip()]
@@ -955,10 +972,11 @@ def _load(text: str, first: bool = False) -> list[Any]:
     if too_long or any(text.count(begin) != text.count(end) for begin, end in ("[]", "{}")):
         return []
     readers: list[tuple[Any, str]] = [(ast.literal_eval, "'\""), (json_repair.loads, '"')]
-    for read, quotes in readers["\\" in text :]:  # Python warns of what it does not know behind a backslash
+    for reader, quotes in readers["\\" in text :]:  # Python warns of what it does not know behind a backslash
         with suppress(Exception):  # on arbitrary text both may raise anything
-            said = json.dumps(values := read(f"[{text}]"), ensure_ascii=False)
-            texts = [each for each, key in re.findall(r'"((?:[^"\\]|\\.)*)"(:?)', said) if not key]
-            if values and all(any(f"{quote}{each}{quote}" in text for quote in quotes) for each in texts):
-                return list(json.loads(said))
+            values = reader(f"[{text}]")
+            dumped = json.dumps(values, ensure_ascii=False)
+            texts = [string for string, key in re.findall(r'"((?:[^"\\]|\\.)*)"(:?)', dumped) if not key]
+            if values and all(any(f"{quote}{string}{quote}" in text for quote in quotes) for string in texts):
+                return list(json.loads(dumped))
     return []

@@ -70,9 +70,9 @@ class RunResult:
 
     def report(self) -> RunReport:
         """Return what `rsso-dspy report` prints: results, paired differences with their tests, and costs."""
-        written = StringIO()
-        print_parts(render_analysis(self.analysis, True, False), written, REPORT_WIDTH)
-        return RunReport(written.getvalue().rstrip())
+        buffer = StringIO()
+        print_parts(render_analysis(self.analysis, True, False), buffer, REPORT_WIDTH)
+        return RunReport(buffer.getvalue().rstrip())
 
     def to_pandas(self, rows: RowKind = "trials") -> Any:
         """Return a `pandas.DataFrame` with a row per trial, or per step, and the columns of `rsso-dspy export`."""
@@ -86,13 +86,14 @@ class RunResult:
 
     def __repr__(self) -> str:
         means = [f"{arm} {'-' if mean is None else f'{mean:.1f}'}" for arm, mean in self.scores.items()]
-        units, errored = sum(arm.units for arm in self.analysis.arms), self.analysis.errored
-        told = f"{', '.join(means) or 'nothing finished'} points on average; {units} units"
-        if skipped := sum(each.is_skipped for each in errored):
-            told += f", {skipped} skipped, as the environment refuses them"
-        again = {"errored": len(errored) - skipped, "not finished": self.analysis.missing_units}
-        left = "".join(f", {count} {what}" for what, count in again.items() if count)
-        return f"RunResult({self.folder}: {told}{left}{': repeat the call to resume' if left else ''})"
+        units = sum(arm.units for arm in self.analysis.arms)
+        errored = self.analysis.errored
+        summary = f"{', '.join(means) or 'nothing finished'} points on average; {units} units"
+        if skipped := sum(unit.is_skipped for unit in errored):
+            summary += f", {skipped} skipped, as the environment refuses them"
+        unfinished = {"errored": len(errored) - skipped, "not finished": self.analysis.missing_units}
+        remaining = "".join(f", {count} {state}" for state, count in unfinished.items() if count)
+        return f"RunResult({self.folder}: {summary}{remaining}{': repeat the call to resume' if remaining else ''})"
 
 
 def run(
@@ -184,7 +185,9 @@ def collect_played(pool: PooledRuns) -> RunRecords:
     abandoned: list[RoleUsage] = []
     set_aside: list[RoleUsage] = []
     unreadable = 0
-    wanted, dates, shards = set[tuple[str, str]](), list[str](), list[str]()
+    planned_units: set[tuple[str, str]] = set()
+    dates: list[str] = []
+    shards: list[str] = []
     models: dict[str, dict[str, str]] = {}
     answers: tuple[str, ...] = ()
     for store in pool.stores:
@@ -196,7 +199,7 @@ def collect_played(pool: PooledRuns) -> RunRecords:
             set_aside += pool.label_usage(store, costs)
             unreadable += damaged.unreadable_lines
         planned = [key.partition("/") for key in store.read_file().get("planned", ()) if " (training)/" not in key]
-        wanted |= {(pool.label_arm(store, arm), unit) for arm, _, unit in planned}
+        planned_units |= {(pool.label_arm(store, arm), unit) for arm, _, unit in planned}
         dates += [time[:10] for _, log in store.load_logs() for time in log.times]
         shards += store.read_file().get("shards", ())
         identity, arms = store.read_identity()
@@ -206,15 +209,15 @@ def collect_played(pool: PooledRuns) -> RunRecords:
     announced = _read_announcement(pool)
     records = list(pool.units())
     if announced is not None:
-        wanted = _select_begun(wanted, announced, [*records, *pool.load_begun()])
-    there = {(record.arm, f"{record.key}/s{record.seed}") for record in records}
+        planned_units = _select_begun(planned_units, announced, [*records, *pool.load_begun()])
+    recorded = {(record.arm, f"{record.key}/s{record.seed}") for record in records}
     return RunRecords(
         records,
         list(pool.trainings()),
         list(pool.load_begun()),
         [*abandoned, *under_way[False]],
         tuple(dict.fromkeys([min(dates), max(dates)] if dates else [])),
-        Counter(arm for arm, _ in wanted - there),
+        Counter(arm for arm, _ in planned_units - recorded),
         list_missing_shards(shards),
         under_way[True],
         models,
@@ -230,8 +233,8 @@ def _read_announcement(pool: PooledRuns) -> Announcement | None:
     alone."""
     announced = [(store.folder, read_announcement(store)) for store in pool.stores]
     if len(pool.stores) > 1 and (in_rounds := [str(folder) for folder, rounds in announced if rounds]):
-        played = "was played in rounds, which are" if len(in_rounds) == 1 else "were played in rounds, each of which is"
-        raise UsageError(f"{', '.join(in_rounds)} {played} judged alone: report it by itself")
+        clause = "was played in rounds, which are" if len(in_rounds) == 1 else "were played in rounds, each of which is"
+        raise UsageError(f"{', '.join(in_rounds)} {clause} judged alone: report it by itself")
     return announced[0][1]
 
 
@@ -240,16 +243,16 @@ def _select_begun(
 ) -> set[tuple[str, str]]:
     """Return those of the planned units, given as arm and unit, whose round has begun: others are not missing."""
     round_of = announced.round_of
-    begun = max((round_of.get(record.key, 0) for record in played), default=0)
-    return {(arm, unit) for arm, unit in planned if round_of.get(unit.rpartition("/")[0], 0) <= begun}
+    current_round = max((round_of.get(record.key, 0) for record in played), default=0)
+    return {(arm, unit) for arm, unit in planned if round_of.get(unit.rpartition("/")[0], 0) <= current_round}
 
 
 def judge_run(folder: Path) -> RoundsSoFar | None:
     """Judge the complete rounds of a run; None before the first unit."""
-    played = collect_played(PooledRuns([Store(folder, read_only=True)]))
-    assert played.announced is not None
-    arms = group_by_arm(played.records)
-    return judge_so_far(arms, played.announced) if arms else None
+    run_records = collect_played(PooledRuns([Store(folder, read_only=True)]))
+    assert run_records.announced is not None
+    arms = group_by_arm(run_records.records)
+    return judge_so_far(arms, run_records.announced) if arms else None
 
 
 def is_decided(folder: Path) -> bool:
@@ -274,6 +277,6 @@ def get_role_models(identity: Mapping[str, Any]) -> dict[str, str]:
     """Return the model of each role, as far as the run's identity names it."""
     with suppress(KeyError, TypeError, AttributeError):
         backend = identity["config"]["backends"][identity["config"]["backend"]]
-        roles = {role: own.get("model") or backend["model"] for role, own in backend.get("roles", {}).items()}
+        roles = {role: override.get("model") or backend["model"] for role, override in backend.get("roles", {}).items()}
         return {role: str(backend["model"]) for role in ("actor", "reflector", "verbalizer", "advisor")} | roles
     return {}

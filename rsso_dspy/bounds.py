@@ -31,11 +31,13 @@ def check_score(score: Any, *name: object, most: int = MOST_SCORE) -> float:
     """Return the score, or difference of scores, as a number. Raises `UsageError` that begins with its name."""
     try:
         number = float(score)
-        shown = str(number)
+        text = str(number)
     except OverflowError:
-        number, shown = inf, "inf"
+        number = inf
+        text = "inf"
     except (TypeError, ValueError):
-        number, shown = nan, shorten_text(repr(score))
+        number = nan
+        text = shorten_text(repr(score))
     if -most <= number <= most:
         return number
-    raise UsageError(f"{' '.join(map(str, name))} is {shown}: only numbers from -{most:,} to {most:,} can be compared")
+    raise UsageError(f"{' '.join(map(str, name))} is {text}: only numbers from -{most:,} to {most:,} can be compared")

@@ -119,9 +119,9 @@ class TextTable:
 
 def _write_ranges(numbers: Sequence[int]) -> str:
     parts = []
-    for _, each in groupby(enumerate(numbers), lambda placed: placed[1] - placed[0]):
-        first, *others = (number for _, number in each)
-        parts.append(f"{first}-{others[-1]}" if others else str(first))
+    for _, group in groupby(enumerate(numbers), lambda placed: placed[1] - placed[0]):
+        first, *rest = (number for _, number in group)
+        parts.append(f"{first}-{rest[-1]}" if rest else str(first))
     return " ".join(parts)
 
 
@@ -201,7 +201,8 @@ class CallLines:
         self._add_cost(self._roles[number], read_cost([entry]))
 
     def _begin_call(self, entry: Entry) -> None:
-        number, expected = entry["call"], self._last + 1
+        number = entry["call"]
+        expected = self._last + 1
         if number != expected:
             raise WrongLine(f"begins call {number}, where {expected} follows")
         self._messages.check(entry["messages"], self._text_count)
@@ -227,17 +228,22 @@ class CallLines:
         self._vectors |= self._own.vectors.keys()
 
     def decode(self, lines: Lines) -> Call:
-        head, last = lines[0], lines[-1]
+        head = lines[0]
+        last = lines[-1]
         messages = [
-            {"role": role, "content": self.texts.decode(said) if isinstance(said, str) else said, **dict(*more)}
-            for role, said, *more in head["messages"]
+            {
+                "role": role,
+                "content": self.texts.decode(content) if isinstance(content, str) else content,
+                **dict(*extra),
+            }
+            for role, content, *extra in head["messages"]
         ]
         return Call(
             **{name: head[name] for name in Place._fields},
             request={"model": head["model"], "messages": messages, "parameters": head["parameters"]},
             answer=last.get("answer"),
             error=last.get("error"),
-            failed=[(each["failed"], each["usage"]) for each in lines if "failed" in each],
+            failed=[(line["failed"], line["usage"]) for line in lines if "failed" in line],
             usage=last.get("usage", []) if "answer" in last else [],
             **{
                 name: last[name]
@@ -254,8 +260,8 @@ class CallLines:
         the model's and ask again."""
         with self._lock:
             shared = self.shared.take(place, request) if self.shared is not None else None
-            if self._own is not None and (own := self._own.take(place, request)) is not None:
-                return own, True
+            if self._own is not None and (own_answer := self._own.take(place, request)) is not None:
+                return own_answer, True
             try:
                 answer = shared if self.source is None else self.source.find(place, request)
             except NotRecorded as error:
@@ -278,18 +284,18 @@ class CallLines:
 
     def find_vectors(self, model: str, texts: Iterable[str]) -> dict[str, bytes]:
         """Return the known vectors by text. Raises `Stopped` for a text that the log that answers lacks."""
-        found = {}
+        vectors = {}
         for text in texts:
-            if self._own is not None and (own := self._own.get_vector(model, text)):
-                found[text] = own
+            if self._own is not None and (vector := self._own.get_vector(model, text)):
+                vectors[text] = vector
             elif self.source is not None and self.source.vectors:
-                found[text] = self.source.get_vector(model, text)
-                if not found[text]:
+                vectors[text] = self.source.get_vector(model, text)
+                if not vectors[text]:
                     raise Stopped from NotRecorded(
                         f"not recorded: the vector of a text in {self.source.name}, from {model}: "
                         f"{redact(text)[:LETTERS]!r}\nRepeat the recorded command, or leave --replay out."
                     )
-        return found
+        return vectors
 
     # Writing.
 
@@ -358,8 +364,8 @@ class CallLines:
             self._write_lines(*self._list_new_texts(), call)
 
     def _list_new_texts(self) -> list[Entry]:
-        new = self.texts.lines[self._text_count :]
-        return [{"text": self._text_count + 1, "is": new}] if new else []
+        new_lines = self.texts.lines[self._text_count :]
+        return [{"text": self._text_count + 1, "is": new_lines}] if new_lines else []
 
     def _write_lines(self, *entries: Entry) -> None:
         lines = [json.dumps(entry, default=make_plain) for entry in entries]
@@ -374,9 +380,9 @@ def _is_one_text(messages: Sequence[Any]) -> bool:
 
 def encode_message(texts: TextTable, message: Mapping[str, Any], add: bool) -> list[Any] | None:
     """Return a message as role and the numbers of its lines; anything but text as it is. None for unknown text."""
-    more = {name: value for name, value in message.items() if name not in ("role", "content") and value is not None}
+    extra = {name: value for name, value in message.items() if name not in ("role", "content") and value is not None}
     content = message.get("content")
-    if content is None and not more:
+    if content is None and not extra:
         content = ""
     if content is not None and not isinstance(content, str):
         content = json.loads(json.dumps(content, default=make_plain))
@@ -387,7 +393,7 @@ def encode_message(texts: TextTable, message: Mapping[str, Any], add: bool) -> l
         if content is None:
             return None
     role = str(message.get("role") or "")
-    return [role, content, more] if more else [role, content]
+    return [role, content, extra] if extra else [role, content]
 
 
 class RecordedCalls:
@@ -420,29 +426,31 @@ class RecordedCalls:
         """Return what is equal for equal requests of a role. Only the presence of a seed counts, because it follows
         from unit, trial and the request's number, which are matched separately."""
         settings = {name: name == "seed" or value for name, value in request["parameters"].items()}
-        told = json.dumps(settings, sort_keys=True, default=make_plain), json.dumps(messages)
-        return trial, 0 if self._attempts is not None else attempt, role, request["model"], *told
+        settings_text = json.dumps(settings, sort_keys=True, default=make_plain)
+        messages_text = json.dumps(messages)
+        attempt_key = 0 if self._attempts is not None else attempt
+        return trial, attempt_key, role, request["model"], settings_text, messages_text
 
     def take(self, place: Place, request: Mapping[str, Any]) -> Call | None:
         if place.trial not in self.trials:
             return None
-        messages = [encode_message(self._calls.texts, each, add=False) for each in request["messages"]]
+        messages = [encode_message(self._calls.texts, message, add=False) for message in request["messages"]]
         if None in messages:
             return None
         key = self._key(place.trial, place.attempt, place.role, request, messages)
         number = self._given.get((place.attempt, key), 0)
-        there = self._known.get(key, [])
-        if number >= len(there):
+        candidates = self._known.get(key, [])
+        if number >= len(candidates):
             return None
         self._given[place.attempt, key] = number + 1
-        if there[number] in self.unused[place.trial]:
-            self.unused[place.trial].remove(there[number])
-        return self._calls.decode(there[number])
+        if candidates[number] in self.unused[place.trial]:
+            self.unused[place.trial].remove(candidates[number])
+        return self._calls.decode(candidates[number])
 
     def find(self, place: Place, request: Mapping[str, Any]) -> Call:
         """Return the next call with this request. Raises `NotRecorded` that shows the nearest one."""
-        if (found := self.take(place, request)) is not None:
-            return found
+        if (call := self.take(place, request)) is not None:
+            return call
         where = f"{place.role or 'a model'} of {self.name}"
         where += f", trial {place.trial}, step {place.step}" if place.trial else ""
         raise NotRecorded(
@@ -455,21 +463,22 @@ class RecordedCalls:
         return bytes.fromhex(self.vectors.get((model, self._calls.texts.encode(text, add=False) or ""), ""))
 
     def _explain(self, place: Place, request: Mapping[str, Any]) -> str:
-        made = self.trials.get(place.trial)
-        if made is None:
+        trial_calls = self.trials.get(place.trial)
+        if trial_calls is None:
             return f"this trial is not recorded (recorded trials: {', '.join(map(str, self.trials)) or 'none'})"
-        calls = [self._calls.decode(lines) for lines in made if lines[0]["role"] == place.role]
+        calls = [self._calls.decode(lines) for lines in trial_calls if lines[0]["role"] == place.role]
         if not calls:
             return "no request of this role was recorded"
-        asked = _list_lines(request)
-        nearest = max(calls, key=lambda call: len(set(asked).intersection(_list_lines(call.request))))
-        pairs = zip_longest(_list_lines(nearest.request), asked, fillvalue="")
+        request_lines = _list_lines(request)
+        nearest = max(calls, key=lambda call: len(set(request_lines).intersection(_list_lines(call.request))))
+        pairs = zip_longest(_list_lines(nearest.request), request_lines, fillvalue="")
         if (pair := next((pair for pair in pairs if pair[0] != pair[1]), None)) is None:
-            same = sum(_list_lines(call.request) == asked for call in calls)
+            same = sum(_list_lines(call.request) == request_lines for call in calls)
             return f"this request was sent {same + 1} times, and {same} answers to it are recorded"
-        there, now = (line[:LETTERS] for line in pair)
-        found = f"this request was not recorded; the nearest one was sent at step {nearest.step}:"
-        return f"{found}\n  - {there}\n  + {now}"
+        recorded_line = pair[0][:LETTERS]
+        request_line = pair[1][:LETTERS]
+        reason = f"this request was not recorded; the nearest one was sent at step {nearest.step}:"
+        return f"{reason}\n  - {recorded_line}\n  + {request_line}"
 
 
 def _list_lines(request: Mapping[str, Any]) -> list[str]:

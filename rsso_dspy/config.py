@@ -127,13 +127,13 @@ class BackendConfig(RoleOverride):
         """Merge the settings with the role's overrides and a temperature. A role on another provider inherits
         neither endpoint nor key, and a role with its own endpoint no key, so that no key reaches another server. A role
         that sends no temperature sends none whatever is asked for."""
-        own = self.roles.get(role, RoleOverride()).model_dump(exclude_none=True)
+        override = self.roles.get(role, RoleOverride()).model_dump(exclude_none=True)
         inherited = self.model_dump(include=set(RoleOverride.model_fields))
-        if own.get("model", self.model).partition("/")[0] != self.model.partition("/")[0]:
+        if override.get("model", self.model).partition("/")[0] != self.model.partition("/")[0]:
             inherited |= {"base_url": None, "key_variable": None}
-        if own.get("base_url", self.base_url) != self.base_url:
+        if override.get("base_url", self.base_url) != self.base_url:
             inherited |= {"key_variable": None}
-        merged = {**inherited, **own}
+        merged = {**inherited, **override}
         if temperature is not None and merged["temperature"] != NOT_SENT:
             merged["temperature"] = temperature
         return RoleOverride(**merged)
@@ -312,7 +312,8 @@ class ConstitutionConfig(Section):
 def _digest_units(name: str) -> str:
     """Hash the trials of a run with what memories held after each, packed or not. Raises `ConfigError` if there is
     none, or one cannot be read."""
-    run, digest = Path(name).expanduser(), hashlib.sha256()
+    run = Path(name).expanduser()
+    digest = hashlib.sha256()
     logs = find_logs(run / "units")
     if not logs:
         raise ConfigError(f"config key memory.reflections.index: {name} is no folder of a run with finished units")
@@ -375,10 +376,10 @@ class ReflectionsConfig(Section):
 
     def identify(self) -> dict[str, Any]:
         """What results depend on: the size, the improvements and what these read."""
-        used = {"size", "improvements", "successes", "examples"}
-        used |= {"novelty_threshold"} if "novelty" in self.improvements else set()
-        used |= {"retrieved", "index", "same_type", "outcome"} if "retrieval" in self.improvements else set()
-        data = self.model_dump(mode="json", include=used, exclude_none=True)
+        keys = {"size", "improvements", "successes", "examples"}
+        keys |= {"novelty_threshold"} if "novelty" in self.improvements else set()
+        keys |= {"retrieved", "index", "same_type", "outcome"} if "retrieval" in self.improvements else set()
+        data = self.model_dump(mode="json", include=keys, exclude_none=True)
         if "index" in data:
             data["index"] = _digest_units(data["index"])  # results depend on what it holds, not on where it lies
         if "examples" in data and not self.names_no_file:
@@ -409,7 +410,7 @@ class MemoryConfig(Section):
 
 
 def _join_names(value: Any) -> Any:
-    return ",".join(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else value
+    return ",".join(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else value
 
 
 Names = Annotated[str, BeforeValidator(_join_names)]  # comma-separated names, or a list of them
@@ -418,7 +419,7 @@ Names = Annotated[str, BeforeValidator(_join_names)]  # comma-separated names, o
 def _parse_constitutions(value: Any) -> Any:
     """Parse a file, a list of ``NAME=FILE``, or a table; other values are left to the validation."""
     texts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value]
-    if not all(isinstance(each, Path | str) for each in texts):
+    if not all(isinstance(text, Path | str) for text in texts):
         return value
     try:
         return parse_constitutions(value)
@@ -542,12 +543,12 @@ def load_config(path: Path | str | None = None, overrides: Sequence[str] = (), w
     data = _read_config_file(file)
     for override in overrides:
         _merge_tables(data, _parse_override(override))
-    named = data.setdefault("backends", {})
-    if not isinstance(named, dict) or not all(isinstance(table, dict) for table in named.values()):
+    backends = data.setdefault("backends", {})
+    if not isinstance(backends, dict) or not all(isinstance(table, dict) for table in backends.values()):
         raise ConfigError('a backend must be a table: [backends.NAME] with model = "provider/model"')
     _name_recorded(data)
     for name, profile in PROFILES.items():
-        named[name] = {**profile, **named.get(name, {})}
+        backends[name] = {**profile, **backends.get(name, {})}
     config = validate_config(data, file)
     if whole:
         _ = config.active_backend, config.simplification
@@ -586,8 +587,8 @@ def _read_config_file(path: Path | None) -> dict[str, Any]:
     try:
         return read_toml(path or Path(DEFAULT_FILE))
     except OSError as error:
-        made = f"`rsso-dspy config init` writes one{explain_absence(path) if path else ''}"
-        raise ConfigError(f"cannot read {path}: {error.strerror}; {made}") from None
+        hint = f"`rsso-dspy config init` writes one{explain_absence(path) if path else ''}"
+        raise ConfigError(f"cannot read {path}: {error.strerror}; {hint}") from None
     except DamagedFile as error:
         raise ConfigError(str(error)) from None
 
@@ -595,10 +596,10 @@ def _read_config_file(path: Path | None) -> dict[str, Any]:
 def _parse_override(override: str) -> dict[str, Any]:
     """Parse ``key=value`` as TOML; a value that is none is text: model names need no quotes."""
     key, equals, value = map(str.strip, override.partition("="))
-    for written in (value, json.dumps(value)):
+    for text in (value, json.dumps(value)):
         with suppress(ValueError):  # also for a number with thousands of digits
             if equals and key:
-                return tomllib.loads(f"{key} = {written}")
+                return tomllib.loads(f"{key} = {text}")
     raise ConfigError(
         f"--set {override!r} must have the form key=value, e.g. --set protocol.trials=3; a name with other characters "
         'than letters, digits, - and _ is quoted: prices."openai/m".input=1'
@@ -615,8 +616,9 @@ def _merge_tables(table: dict[str, Any], other: Mapping[str, Any]) -> None:
 
 def _explain_invalid(error: ValidationError, path: Path | None) -> ConfigError | UnknownName:
     errors = error.errors()
-    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
-    where, source = ".".join(map(str, first["loc"])), f" in {path}" if path else ""
+    first = next((detail for detail in errors if detail["type"] == "extra_forbidden"), errors[0])
+    where = ".".join(map(str, first["loc"]))
+    source = f" in {path}" if path else ""
     if where.endswith(".[key]"):
         return UnknownName(f"role{source}", str(first["input"]), get_args(Role))
     if first["type"] == "extra_forbidden":
@@ -632,8 +634,8 @@ def _explain_invalid(error: ValidationError, path: Path | None) -> ConfigError |
     value = first["input"]
     if where.endswith("base_url") and "@" in str(value):
         value = f"***@{str(value).rpartition('@')[2]}"
-    shown = shorten_text(repr(value))
-    return ConfigError(f"config key {where}{source}: {message[0].lower()}{message[1:]} (it is {shown})")
+    text = shorten_text(repr(value))
+    return ConfigError(f"config key {where}{source}: {message[0].lower()}{message[1:]} (it is {text})")
 
 
 def render_config_template() -> str:
@@ -649,7 +651,8 @@ def _fill_table(table: Any, values: BaseModel, section: str) -> Any:
     from tomlkit import comment
 
     for name, field in type(values).model_fields.items():
-        value, note = getattr(values, name), " ".join((field.description or "").split())
+        value = getattr(values, name)
+        note = " ".join((field.description or "").split())
         if field.exclude:
             continue
         if isinstance(value, BaseModel):

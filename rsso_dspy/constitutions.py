@@ -24,7 +24,7 @@ def parse_constitutions(given: Path | str | Sequence[Path | str] | Mapping[str, 
     if isinstance(given, Mapping):
         return _name_files([(name, str(file)) for name, file in given.items()])
 
-    texts = [str(each) for each in ([given] if isinstance(given, Path | str) else given)]
+    texts = [str(item) for item in ([given] if isinstance(given, Path | str) else given)]
     if len(texts) == 1 and not _has_name(texts[0]):
         return Path(_require_file("", texts[0]))
     return _name_files([_split_name(text) for text in texts])
@@ -37,8 +37,8 @@ def name_kind(name: str) -> str:
 
 def _has_name(text: str) -> bool:
     """Whether a text begins with a name: what stands before ``=`` may also be the folder of a file."""
-    before, equals, _ = text.partition("=")
-    return bool(equals) and "/" not in before
+    name, equals, _ = text.partition("=")
+    return bool(equals) and "/" not in name
 
 
 def _split_name(text: str) -> tuple[str, str]:
@@ -58,7 +58,7 @@ def _name_files(pairs: Sequence[tuple[str, str]]) -> dict[str, Path]:
                 f"{OPTION} {shorten_text(name)!r}: a name takes letters, digits, -, _ and ., begins and ends with none "
                 f"of the latter, and has {LONGEST_NAME} characters at most, such as hand={file or 'FILE'}"
             )
-        if any(name.lower() == other.lower() for other in files):  # one folder where case does not count
+        if any(name.lower() == existing.lower() for existing in files):  # one folder where case does not count
             raise UsageError(f"{OPTION} {name}=: two files have this name; give each a name of its own")
         files[name] = Path(_require_file(name, file))
     return files

@@ -145,8 +145,8 @@ class LocalRoute:
 
     @cached_property
     def encode_text(self) -> Callable[[str], np.ndarray]:
-        known = WITHOUT_FILES.get(self.model)
-        return known or (NumpyEncoder(self.folder) if self.in_numpy else load_torch(self.folder))
+        encoder = WITHOUT_FILES.get(self.model)
+        return encoder or (NumpyEncoder(self.folder) if self.in_numpy else load_torch(self.folder))
 
     def check(self) -> None:
         """Raise errors that would stop every unit: missing files or packages."""
@@ -185,7 +185,8 @@ class NumpyEncoder:
         from threadpoolctl import ThreadpoolController
         from tokenizers import Tokenizer
 
-        self._threads, self._tokenizer = ThreadpoolController(), Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._threads = ThreadpoolController()
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self.longest)
         content = read_bytes(folder / "model.safetensors")
@@ -305,7 +306,8 @@ class LiteLLMRoute:
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encode texts; an empty one is sent as a space, because providers refuse empty texts."""
-        key, litellm = self.check(), import_litellm()
+        key = self.check()
+        litellm = import_litellm()
         variable = f"{self.model.partition('/')[0].upper()}_API_KEY"
         if key is None and variable in litellm.validate_environment(self.model).get("missing_keys", ()):
             raise MissingKey(
@@ -332,12 +334,13 @@ class LiteLLMRoute:
         try:
             answer = self._retrier.send_with_retries(send_once)
         except LMError as error:
-            said = error.message.partition("\nTraceback")[0].strip()
+            message = error.message.partition("\nTraceback")[0].strip()
         else:
             return self._parse_vectors(answer, len(texts))
         # Outside of the handlers, or the original error would be printed too, with keys.
         raise BackendFailure(
-            f"{self.source} gave no vectors: {said} (embedder.base_url names the server, embedder.key_variable the key)"
+            f"{self.source} gave no vectors: {message} (embedder.base_url names the server, "
+            "embedder.key_variable the key)"
         )
 
     def _parse_vectors(self, answer: Any, count: int) -> list[np.ndarray]:

@@ -115,17 +115,20 @@ class SpendLimit:
         for name, limit in (("max_cost", max_cost), ("max_tokens", max_tokens)):
             if limit is not None and not limit >= 0:
                 raise UsageError(f"{name}={limit} limits nothing; give a number of at least 0, or leave it out")
-        wanted = models.keys() if asked is None else asked
-        unpriced = sorted({models[role] for role in wanted if price_of(models[role]) is None})
+        roles = models.keys() if asked is None else asked
+        unpriced = sorted({models[role] for role in roles if price_of(models[role]) is None})
         if max_cost is not None and unpriced:
             raise UsageError(
                 f"the price of {', '.join(unpriced)} is unknown, so --max-cost cannot work: set "
                 f'[prices."{unpriced[0]}"] input = ..., output = ... (dollars per million tokens)'
             )
-        self.max_cost, self.max_tokens = max_cost, max_tokens
+        self.max_cost = max_cost
+        self.max_tokens = max_tokens
         self.cost, self.tokens = 0.0, 0  # dollars at known prices, and tokens, so far
         self.unmetered = 0  # number of answers without a token count from the server
-        self._models, self._price_of, self._lock = models, price_of, threading.Lock()
+        self._models = models
+        self._price_of = price_of
+        self._lock = threading.Lock()
 
     def add_usage(self, role: str, usage: Usage) -> None:
         price = self._price_of(self._models[role]) if role in self._models else None
@@ -163,8 +166,10 @@ def open_spend_limit(
     models: dict[str, str] = dict(Backend(config.active_backend).models.items())
     roles = {role for plan in plans for role in forecast_calls(plan).calls}
     limit = SpendLimit(max_cost, max_tokens, models, make_price_lookup(config.prices), roles & models.keys())
-    for role, usage in (each for store in stores if store.exists for each in store.read_spending()):
-        limit.add_usage(role, usage)
+    for store in stores:
+        if store.exists:
+            for role, usage in store.read_spending():
+                limit.add_usage(role, usage)
     return limit
 
 
@@ -274,25 +279,26 @@ class UnitRunner:
         if isinstance(work, Unit) and (first := plan.get_first_unit(work)) is not None:
             log.shared = self.store.read_log(first).make_answers(name_log(first))
         log.answer_from_own(len(log.results) + 1)
-        kept = self._load_initial_memories(plan, work)
-        about, keeps = self._describe_job(plan, work, kept), True
+        initial = self._load_initial_memories(plan, work)
+        description = self._describe_job(plan, work, initial)
+        keeps = True
         if isinstance(work, Training):
             rules = plan.training_rules
-            log.add_head(TrainingRecord(**about, task=work.task, budgets=work.budgets, trials=()), False)
+            log.add_head(TrainingRecord(**description, task=work.task, budgets=work.budgets, trials=()), False)
             episodes = [*zip(work.episodes, work.budgets, range(1, len(work.budgets) + 1), strict=True)]
         else:
             rules = plan.get_rules(work)
             keeps = not (plan.get_training(work) and rules.frozen)  # otherwise they are those of the training
-            about |= {"variant": work.variant, "budget": work.budget, "trials_allowed": rules.trials}
-            about["strata"] = self.live.config.list_strata(work.variant)
-            log.add_head(UnitRecord(**about, trials=()), rules.stop_on_success)
+            description |= {"variant": work.variant, "budget": work.budget, "trials_allowed": rules.trials}
+            description["strata"] = self.live.config.list_strata(work.variant)
+            log.add_head(UnitRecord(**description, trials=()), rules.stop_on_success)
             episodes = [(work.variant, work.budget, rules.trials)]
-        start = ResumeState({**kept.memories, **log.memories}, log.results)
+        start = ResumeState({**initial.memories, **log.memories}, log.results)
         for episode in episodes:
             if len(start.played) < episode[2]:
-                played = self._run_trials(rules, work, episode, start, log, keeps)
-                start = ResumeState(played.memories, played.trials)
-                if played.score is None:
+                prediction = self._run_trials(rules, work, episode, start, log, keeps)
+                start = ResumeState(prediction.memories, prediction.trials)
+                if prediction.score is None:
                     break
         record = log.make_record()
         assert record is not None
@@ -300,49 +306,54 @@ class UnitRunner:
 
     def _load_initial_memories(self, plan: Plan, work: Job) -> InitialMemories:
         """Return the memories that a unit or training starts from: of files, of its training, of the unit before it."""
-        kept = self.carried.select_for(work.arm)
+        initial = self.carried.select_for(work.arm)
         if isinstance(work, Training):
-            return kept
+            return initial
         if training := plan.get_training(work):
-            learnt = self.store.load(training)
-            assert learnt is not None
-            met = dict.fromkeys([*learnt.learnt_on, *(variant.key for variant in training.episodes)])
-            sources = (*learnt.sources, *sources_of(learnt.memories, "training", learnt.task))
-            kept = InitialMemories(self._hand_on(learnt.memories), sources, variants=tuple(met))
+            training_record = self.store.load(training)
+            assert training_record is not None
+            variant_keys = dict.fromkeys([*training_record.learnt_on, *(variant.key for variant in training.episodes)])
+            sources = (
+                *training_record.sources,
+                *sources_of(training_record.memories, "training", training_record.task),
+            )
+            initial = InitialMemories(self._hand_on(training_record.memories), sources, variants=tuple(variant_keys))
         if not work.place:
-            return kept
+            return initial
         lasting = work.arm.method.streamed
-        if (before := plan.previous_units.get(work)) is not None:
-            left = self.store.load(before)
-            assert left is not None
-            met = dict.fromkeys([*left.learnt_on, before.variant.key])
-            handed = self._hand_on({name: left.memories[name] for name in lasting})
-            kept = replace(kept, memories={**kept.memories, **handed}, variants=tuple(met))
+        if (predecessor := plan.previous_units.get(work)) is not None:
+            record = self.store.load(predecessor)
+            assert record is not None
+            variant_keys = dict.fromkeys([*record.learnt_on, predecessor.variant.key])
+            handed_memories = self._hand_on({name: record.memories[name] for name in lasting})
+            initial = replace(initial, memories={**initial.memories, **handed_memories}, variants=tuple(variant_keys))
         place = plan.streams[work.arm].index(work) + 1
-        here = (
-            Source(name, "stream", work.place, place=place, size=count_entries(kept.memories, name)) for name in lasting
+        stream_sources = (
+            Source(name, "stream", work.place, place=place, size=count_entries(initial.memories, name))
+            for name in lasting
         )
-        return replace(kept, sources=(*kept.sources, *here))
+        return replace(initial, sources=(*initial.sources, *stream_sources))
 
     def _hand_on(self, memories: Mapping[str, Any]) -> dict[str, Any]:
         """Return memories as another unit starts from them: reflections that go on are of others there."""
-        settings, handed = self.live.runtime.reflections, dict(memories)
-        if "reflections" in handed and settings is not None and settings.tells_variants_apart:
-            handed["reflections"] = pass_on_reflections(handed["reflections"])
-        return handed
+        settings = self.live.runtime.reflections
+        copied = dict(memories)
+        if "reflections" in copied and settings is not None and settings.tells_variants_apart:
+            copied["reflections"] = pass_on_reflections(copied["reflections"])
+        return copied
 
     def _run_trials(
         self, rules: TrialRules, work: Job, episode: Episode, start: ResumeState, log: UnitLog, keeps: bool
     ) -> dspy.Prediction:
         """Play a variant on from `start`. With `keeps`, the memories after each trial are written too."""
         variant, budget, until = episode
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
 
         def save_trial(result: TrialResult, memories: Callable[[], dict[str, Any]]) -> None:
-            nonlocal begun
-            now = time.perf_counter()
-            result = log.add_trial(result, memories() if keeps else {}, now - begun)
-            begun = now
+            nonlocal started_at
+            ended_at = time.perf_counter()
+            result = log.add_trial(result, memories() if keeps else {}, ended_at - started_at)
+            started_at = ended_at
             self.events.emit(TrialFinished(work, result))
 
         runtime = replace(
@@ -438,14 +449,15 @@ def list_pending_jobs(plan: Plan, store: Store) -> list[Job]:
     units = _select_unfinished(store, plan.units)
     for stream in plan.streams.values():  # each unit starts from the results of those before it
         units += [unit for unit in _list_downstream(stream, units) if unit not in units]
-    trainings = dict.fromkeys(training for unit in units if (training := plan.get_training(unit)))
+    needed = [plan.get_training(unit) for unit in units]
+    trainings = dict.fromkeys(training for training in needed if training)
     return [*_select_unfinished(store, trainings), *units]
 
 
 def _select_unfinished(store: Store, work: Iterable[J]) -> list[J]:
-    records = [(each, store.load(each)) for each in work]
-    left = [each for each, record in records if record is None]
-    return left + [each for each, record in records if record is not None and record.has_errors]
+    records = [(job, store.load(job)) for job in work]
+    unstarted = [job for job, record in records if record is None]
+    return unstarted + [job for job, record in records if record is not None and record.has_errors]
 
 
 def _list_downstream(stream: Sequence[Unit], unfinished: Collection[Unit]) -> Sequence[Unit]:
@@ -495,19 +507,20 @@ class Executor:
         check = self._watch_format(work)
         try:
             with self.engine(self.player, jobs) as submit:
-                left = self._run_jobs(submit, plan, work, jobs, outcome)
+                unplayed = self._run_jobs(submit, plan, work, jobs, outcome)
         except Stopped:
             if not check.find_unreadable():
                 raise
-            left = []
+            unplayed = []
         if unreadable := check.find_unreadable():
             self._fail_unreadable(unreadable)
-        outcome.untrained = [job for job in left if isinstance(job, Unit)]
+        outcome.untrained = [job for job in unplayed if isinstance(job, Unit)]
         return outcome
 
     def _watch_format(self, work: Sequence[Job]) -> FormatCheck:
         """Watch the answers of the actor, and stop the run if none of the first ones can be read."""
-        store, events = self.player.store, self.player.events
+        store = self.player.store
+        events = self.player.events
         check = FormatCheck(work)
         for record in store.records():
             if check.is_passed:
@@ -537,15 +550,15 @@ class Executor:
     def _fail_unreadable(self, jobs: Sequence[Job | JobRecord]) -> NoReturn:
         """Make errors of the units that hold the first answers: they have no score, and are played again next time."""
         live = self.player.live
-        why = describe_unreadable(live)
+        reason = describe_unreadable(live)
         example = ""
         for job in jobs:
             log = self.player.store.open_log(job)
             example = example or find_first_answer(log)
-            log.void(1, why)
-            log.add_trial(TrialResult(1, None, failure=Failure(BackendFailure.__name__, why)), {}, 0.0)
+            log.void(1, reason)
+            log.add_trial(TrialResult(1, None, failure=Failure(BackendFailure.__name__, reason)), {}, 0.0)
         units = "its unit is an error" if len(jobs) == 1 else f"their {len(jobs)} units are errors"
-        raise UnreadableAnswers(f"stopped: {why}, so {units} without a score. {advise_on_format(live, example)}")
+        raise UnreadableAnswers(f"stopped: {reason}, so {units} without a score. {advise_on_format(live, example)}")
 
     def _run_jobs(self, submit: Submit, plan: Plan, work: Sequence[Job], jobs: int, outcome: RunOutcome) -> list[Job]:
         """Play what can be played; return the rest, whose predecessors errored."""
@@ -554,26 +567,27 @@ class Executor:
         pending: set[Job] = set(work)
         try:
             while True:
-                while len(running) < jobs and (each := _pop_next_job(plan, waiting, pending)) is not None:
-                    running[submit(plan, each)] = each
+                while len(running) < jobs and (job := _pop_next_job(plan, waiting, pending)) is not None:
+                    running[submit(plan, job)] = job
                 if not running:
                     return waiting
-                done = wait(running, LISTENING, return_when=FIRST_COMPLETED).done
+                finished = wait(running, LISTENING, return_when=FIRST_COMPLETED).done
                 self.player.store.check_exists()
-                for future in done:
-                    each, record = running.pop(future), future.result()
-                    self._count_failure(each, record, outcome)
+                for future in finished:
+                    job = running.pop(future)
+                    record = future.result()
+                    self._count_failure(job, record, outcome)
                     if not record.has_errors:
-                        pending.remove(each)
+                        pending.remove(job)
         except BaseException as error:
             self.player.stop.set()
             if isinstance(error, KeyboardInterrupt):
                 self.player.events.emit(StopRequested())
             for future in wait(running).done:  # Ctrl-C again ends the wait
-                if (other := future.exception()) is None:
+                if (failure := future.exception()) is None:
                     self.player.events.emit(UnitFinished(running[future], future.result()))
-                elif isinstance(error, Stopped) and not isinstance(other, Stopped):
-                    error = other  # why the others stopped
+                elif isinstance(error, Stopped) and not isinstance(failure, Stopped):
+                    error = failure  # why the others stopped
             raise error
 
     def _count_failure(self, work: Job, record: JobRecord, outcome: RunOutcome) -> None:
@@ -594,14 +608,14 @@ class Executor:
             return
         policy = lookup_recorded_policy(failure)
         self._failures += policy != "fail"
-        alike = re.sub(r"\d+", "#", str(failure))
-        self._unanswered[alike] += _is_unanswered(record)
-        failures = max(self._failures, self._unanswered[alike])
+        pattern = re.sub(r"\d+", "#", str(failure))
+        self._unanswered[pattern] += _is_unanswered(record)
+        failures = max(self._failures, self._unanswered[pattern])
         if policy == "stop" or failures >= FAILURES_TO_STOP:
-            what = f"the backend {self.player.live.config.backend!r}" if policy else "the simulator"
+            culprit = f"the backend {self.player.live.config.backend!r}" if policy else "the simulator"
             raise (BackendUnreachable if policy else EnvironmentFailure)(
-                f"stopped: {what} fails ({failure}). Finished work is kept; fix the cause (see `rsso-dspy doctor`) and "
-                "repeat the command."
+                f"stopped: {culprit} fails ({failure}). Finished work is kept; fix the cause (see `rsso-dspy doctor`) "
+                "and repeat the command."
             )
 
     def _count_fault(self, record: JobRecord, fault: Failure) -> None:
@@ -641,10 +655,10 @@ def find_first_answer(log: UnitLog) -> str:
 
 
 def _pop_next_job(plan: Plan, waiting: list[Job], pending: AbstractSet[Job]) -> Job | None:
-    for place, each in enumerate(waiting):
-        before: set[Job | None] = set()
-        if isinstance(each, Unit):
-            before = {plan.get_training(each), plan.previous_units.get(each), plan.get_first_unit(each)}
-        if pending.isdisjoint(before):
+    for place, job in enumerate(waiting):
+        prerequisites: set[Job | None] = set()
+        if isinstance(job, Unit):
+            prerequisites = {plan.get_training(job), plan.previous_units.get(job), plan.get_first_unit(job)}
+        if pending.isdisjoint(prerequisites):
             return waiting.pop(place)
     return None

@@ -77,8 +77,8 @@ def describe_constitution(file: Path, book: ConstitutionFile, setting: str) -> E
 
 
 def describe_library(file: Path, library: SkillLibraryFile, setting: str) -> Experience:
-    listed = library.provenance.get("variants")
-    variants = [str(key) for key in listed] if isinstance(listed, list) else []
+    variant_keys = library.provenance.get("variants")
+    variants = [str(key) for key in variant_keys] if isinstance(variant_keys, list) else []
     return _describe_file(file, setting, library.provenance, variants)
 
 
@@ -136,17 +136,17 @@ def _describe_index(name: str) -> Experience:
 def read_named_experience(config: Config, methods: Iterable[Method]) -> list[Experience]:
     """The experience that settings name and any of the methods reads. Raises `UsageError` for what cannot be read."""
     reflections = config.memory.reflections
-    named: list[Experience] = []
+    experiences: list[Experience] = []
     if reflections.index is not None and "retrieval" in reflections.improvements:
-        named.append(_describe_index(reflections.index))
+        experiences.append(_describe_index(reflections.index))
     if reflections.examples is not None and not reflections.names_no_file:
-        named.append(_describe_reflection_examples(reflections.examples))
+        experiences.append(_describe_reflection_examples(reflections.examples))
     if config.memory.constitution.examples is not None:
         file = Path(config.memory.constitution.examples)
-        named.append(describe_constitution(file, read_constitution(file), CONSTITUTION_EXAMPLES))
+        experiences.append(describe_constitution(file, read_constitution(file), CONSTITUTION_EXAMPLES))
 
     rows = list(methods)
-    return [experience for experience in named if any(experience.serves(method) for method in rows)]
+    return [experience for experience in experiences if any(experience.serves(method) for method in rows)]
 
 
 def read_stored_reflections(config: Config) -> list[Reflection] | None:
@@ -179,15 +179,15 @@ def read_stored_reflections(config: Config) -> list[Reflection] | None:
 def check_for_learning(config: Config, methods: Iterable[Method]) -> list[Experience]:
     """Return the experience that a compile, or the building of a constitution, reads for these methods. Raises
     `SplitError` where any of it was learned on held-out variants: what comes of the learning would carry them on."""
-    named = read_named_experience(config, methods)
-    for experience in named:
+    experiences = read_named_experience(config, methods)
+    for experience in experiences:
         if held_out := _find_test_variants(experience, config):
             raise SplitError(
                 f"{experience.name} ({experience.setting}) was learned on {', '.join(held_out)}, which are held out: "
                 "what is learned with it would carry them on; leave the setting out, or name one that was learned on "
                 "training variants"
             )
-    return named
+    return experiences
 
 
 def check_for_run(
@@ -200,17 +200,17 @@ def check_for_run(
     """Raise `SplitError` if a run's experience was learned on a variant that the run holds out. `hands_on`: units or
     trainings of the run hand on what they learn, so that what was learned on a variant comes back to it. `say` receives
     a note on other test variants, and on an unknown source."""
-    others = _find_test_variants(experience, config)
-    seen = sorted({variant.key for variant in held_out}.intersection(experience.variants))
-    if seen and (hands_on or not experience.skips_own):
+    test_variants = _find_test_variants(experience, config)
+    overlap = sorted({variant.key for variant in held_out}.intersection(experience.variants))
+    if overlap and (hands_on or not experience.skips_own):
         raise SplitError(
-            f"{experience.name} was learned on {', '.join(seen)}, which this run holds out: scores there would not be "
-            "held out; drop them from --variants, or use a file made on training variants"
+            f"{experience.name} was learned on {', '.join(overlap)}, which this run holds out: scores there would not "
+            "be held out; drop them from --variants, or use a file made on training variants"
         )
-    if others:
+    if test_variants:
         say(
-            f"{experience.name} was learned on {', '.join(others)} of the test split: mention this when you report "
-            "scores"
+            f"{experience.name} was learned on {', '.join(test_variants)} of the test split: mention this when you "
+            "report scores"
         )
     if experience.unknown:
         say(experience.describe_unknown())

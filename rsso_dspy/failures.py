@@ -77,8 +77,8 @@ def find_refused_setting(words: str) -> str:
 def classify(error: LMError, words: str = "", has_system: bool = False) -> type[LMError]:
     """Return the class of an error, or a narrower one by its status and by the server's words. A missing model or path,
     an empty account, an unsupported setting and an unsupported role affect every request, however they are reported."""
-    said = f"{error.provider_code} {words or error.message}"
-    lowered = said.lower()
+    text = f"{error.provider_code} {words or error.message}"
+    lowered = text.lower()
     if error.status == 413 and any(sign in lowered for sign in RATE_LIMIT):
         return LMRateLimitError
     if isinstance(error, LMInvalidRequestError | LMRateLimitError) and any(sign in lowered for sign in NO_CREDIT):
@@ -89,7 +89,7 @@ def classify(error: LMError, words: str = "", has_system: bool = False) -> type[
         if error.provider_code in REFUSED_SETTING or find_refused_setting(words or error.message):
             return exceptions.LMUnsupportedFeatureError
     is_refusal = isinstance(error, LMInvalidRequestError | exceptions.LMServerError)  # llama.cpp sends 500
-    if is_refusal and has_system and REFUSES_SYSTEM.search(said):
+    if is_refusal and has_system and REFUSES_SYSTEM.search(text):
         return exceptions.LMUnsupportedFeatureError
     if isinstance(error, LMTransportError) and "timed out" in lowered:
         return LMTimeoutError
@@ -135,8 +135,8 @@ def lookup_policy(error: type[BaseException]) -> Policy | None:
 
 def lookup_recorded_policy(failure: Failure | None) -> Policy | None:
     """Return the policy of a recorded failure; None if it did not come from the model's side."""
-    own = {kind.__name__: kind for kind in (BackendFailure, MissingKey, BackendUnreachable)}
-    kind = own.get(failure.kind) or getattr(exceptions, failure.kind, None) if failure else None
+    own_kinds = {kind.__name__: kind for kind in (BackendFailure, MissingKey, BackendUnreachable)}
+    kind = own_kinds.get(failure.kind) or getattr(exceptions, failure.kind, None) if failure else None
     return lookup_policy(kind) if isinstance(kind, type) else None
 
 
@@ -155,23 +155,23 @@ def normalize_error(
     `response` is what the server sent; `has_system` says whether the request held a system message."""
     if shortage := find_shortage(error):
         return shortage
-    known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
-    for below in list_causes(error) if known["retry_after"] is None else ():
+    fields = {name: getattr(error, name, None) for name in ERROR_FIELDS}
+    for below in list_causes(error) if fields["retry_after"] is None else ():
         with suppress(ValueError):  # LiteLLM keeps the headers in a cause of the error
-            asked = (getattr(below, "litellm_response_headers", None) or {}).get("retry-after", "")
-            known["retry_after"] = max(0.0, float(asked))
+            retry_after = (getattr(below, "litellm_response_headers", None) or {}).get("retry-after", "")
+            fields["retry_after"] = max(0.0, float(retry_after))
             break
 
     message = ADVICE.sub("", error.message)
     if response is not None and not isinstance(error, LMTransportError | LMTimeoutError):
-        known["status"] = error.status = response.status
+        fields["status"] = error.status = response.status
         message = _quote_response(error, response)
     message = redact(make_writable(message))
     kind = classify(error, message, has_system)
     advice = advise(message, model, has_system) if kind is exceptions.LMUnsupportedFeatureError else ""
     if advice:
         message = f"{message.rstrip('.')}. {advice}"
-    return kind(message=message, **make_writable(known))
+    return kind(message=message, **make_writable(fields))
 
 
 def _quote_response(error: LMError, response: ErrorResponse) -> str:
@@ -202,8 +202,8 @@ def explain_missing_answer(error: LMError | None, missing: MissingAnswer, model:
 
 
 def dump_error(error: LMError) -> dict[str, Any]:
-    known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
-    return {"kind": type(error).__name__, "message": error.message, **known}
+    fields = {name: getattr(error, name, None) for name in ERROR_FIELDS}
+    return {"kind": type(error).__name__, "message": error.message, **fields}
 
 
 def restore_error(record: Mapping[str, Any]) -> LMError:

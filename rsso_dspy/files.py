@@ -33,8 +33,8 @@ OWN_FILES = ("run.json", ".lock")  # files and folders that a run keeps in its f
 
 def get_cache_folder() -> Path:
     """Return ``RSSO_DSPY_CACHE``, else the platform's cache folder. It may not exist yet."""
-    if chosen := os.environ.get(CACHE_VARIABLE):
-        return Path(chosen)
+    if folder := os.environ.get(CACHE_VARIABLE):
+        return Path(folder)
     from platformdirs import user_cache_path
 
     return user_cache_path("rsso-dspy", appauthor=False, opinion=False)
@@ -117,11 +117,11 @@ def check_output_path(path: Path, option: str = "-o", kind: FileKind | None = No
 
 def find_owning_run(path: Path) -> Path | None:
     """Return the folder of the run that keeps its own files at `path`, or None."""
-    whole = path.resolve()
-    for folder in whole.parents:
-        first, *rest = whole.relative_to(folder).parts
-        own = first in OWN_FOLDERS or (not rest and first in OWN_FILES)
-        if own and (folder / "run.json").is_file():
+    resolved = path.resolve()
+    for folder in resolved.parents:
+        first, *rest = resolved.relative_to(folder).parts
+        is_own = first in OWN_FOLDERS or (not rest and first in OWN_FILES)
+        if is_own and (folder / "run.json").is_file():
             return folder
     return None
 

@@ -365,18 +365,18 @@ class RequestRetrier:
         """Return the seconds until the next attempt; None if there is none."""
         if lookup_policy(type(error)) != "retry" or attempt == self.retries:
             return None
-        asked = getattr(error, "retry_after", None)
-        if asked is not None and asked > self.longest:
+        retry_after = getattr(error, "retry_after", None)
+        if retry_after is not None and retry_after > self.longest:
             return None
-        return (min(2.0**attempt, self.longest) if asked is None else asked) * random.uniform(1.0, 1.25)
+        return (min(2.0**attempt, self.longest) if retry_after is None else retry_after) * random.uniform(1.0, 1.25)
 
     def _sleep_unless_stopped(self, seconds: float) -> None:
         """Sleep, and as long as a rate limit lasts."""
         end = time.monotonic() + seconds
-        while (left := max(end, self._until) - time.monotonic()) > 0:
+        while (remaining := max(end, self._until) - time.monotonic()) > 0:
             if self.stopped():
                 raise Stopped
-            time.sleep(min(TICK, left))
+            time.sleep(min(TICK, remaining))
 
 
 # Models.
@@ -459,21 +459,23 @@ class Logged:
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Return the answer: from the unit's log, or from the log that is replayed, if they have it, else from the
         model. Raises errors of the model, live or recorded, and `Stopped` if the replayed log lacks the request."""
-        at, calls, number = get_playing().ledger, get_playing().calls, 0
+        ledger = get_playing().ledger
+        calls = get_playing().calls
+        number = 0
         register_keywords(kwargs)
         if messages is not None and not self.takes_system:
             messages = move_system_text(messages)
-        if at is not None:
+        if ledger is not None:
             if self.seeds is not None:
-                kwargs = {"seed": at.draw_seed(self.seeds), **kwargs}
+                kwargs = {"seed": ledger.draw_seed(self.seeds), **kwargs}
             settings = {**self.kwargs, **kwargs}
             if not self.is_player:
-                at.note_settings({name: settings[name] for name in DECODING if settings.get(name) is not None})
+                ledger.note_settings({name: settings[name] for name in DECODING if settings.get(name) is not None})
         if calls is not None:
-            place = Place(at.trial, at.attempt, at.step, at.speaker) if at else Place(0, 0, 0, "")
+            place = Place(ledger.trial, ledger.attempt, ledger.step, ledger.speaker) if ledger else Place(0, 0, 0, "")
             request = describe_request(self, prompt, messages, kwargs)
-            if (found := calls.find(place, request)) is not None:
-                call, is_own = found
+            if (recorded := calls.find(place, request)) is not None:
+                call, is_own = recorded
                 if not is_own:
                     calls.copy(call)
                 return self._give_again(call, is_own, prompt, messages, kwargs)
@@ -483,8 +485,8 @@ class Logged:
                 f"{self.model} is not called: its backend answers from the log of a run, which only runs, compiles "
                 "and builds read; leave replay out of the backend's table to call the model"
             )
-        if at is not None:
-            at.is_paid = False
+        if ledger is not None:
+            ledger.is_paid = False
         try:
             return self.patience.send_with_retries(lambda: self._attempt(number, prompt, messages, kwargs))
         except LMError as error:
@@ -497,8 +499,10 @@ class Logged:
 
     def _attempt(self, number: int, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
         """Ask the model once; write and book what comes of it."""
-        tracker, begun = RequestTracker(), time.perf_counter()
-        settings, calls = {**self.kwargs, **kwargs}, get_playing().calls
+        tracker = RequestTracker()
+        started_at = time.perf_counter()
+        settings = {**self.kwargs, **kwargs}
+        calls = get_playing().calls
         forms = frozenset(self.forms)  # other threads may find out more while this one waits
         try:
             answer = make_writable(self._ask(tracker, prompt, messages, kwargs, forms))
@@ -512,7 +516,7 @@ class Logged:
             is_cut = is_overlong or tracker.cut or any(reaches_limit(count, longest) for count in counts)
             undercounted = is_undercounted(messages, counts)
             if calls is not None:
-                seconds = round(time.perf_counter() - begun, 3)
+                seconds = round(time.perf_counter() - started_at, 3)
                 calls.end(
                     number,
                     answer=answer,
@@ -656,25 +660,26 @@ SHORTEST_COUNTED = 4000  # bytes of a prompt from which on its tokens are compar
 
 def is_undercounted(messages: Sequence[Mapping[str, Any]] | None, counts: Sequence[Usage]) -> bool:
     """Whether a server counted far fewer tokens than were sent, which tells that it has cut the prompt."""
-    sent = sum(len(text_of(message.get("content")).encode()) for message in messages or ())
+    sent_bytes = sum(len(text_of(message.get("content")).encode()) for message in messages or ())
     counted = sum(count.input for count in counts)
-    return sent >= SHORTEST_COUNTED and 0 < counted * MOST_BYTES < sent
+    return sent_bytes >= SHORTEST_COUNTED and 0 < counted * MOST_BYTES < sent_bytes
 
 
 def move_system_text(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Return messages with the text of a leading system message at the beginning of the first message of the user."""
     if not messages or messages[0].get("role") != "system":
         return list(messages)
-    system, *others = messages
-    if not others or others[0].get("role") != "user":
-        return [{**system, "role": "user"}, *others]
+    system, *rest = messages
+    if not rest or rest[0].get("role") != "user":
+        return [{**system, "role": "user"}, *rest]
 
-    text, content = text_of(system.get("content")), others[0].get("content")
+    text = text_of(system.get("content"))
+    content = rest[0].get("content")
     if isinstance(content, list):
         content = [{"type": "text", "text": text}, *content]
     else:
         content = f"{text}\n\n{content or ''}"
-    return [{**others[0], "content": content}, *others[1:]]
+    return [{**rest[0], "content": content}, *rest[1:]]
 
 
 def _make_call_writable(call: Call) -> Call:
@@ -872,8 +877,8 @@ class Backend:
             player = LoggedLM(settings.model, engine=Explorer(seed=rollout), cache=False, num_retries=0, **options)
             player.patience = RequestRetrier(0, 0.0, self.patience.stopped)
             return player
-        known = settings.model_copy(update={"base_url": settings.base_url or "recorded"} if self.replay else {})
-        options |= build_decoding_options(role, known, self.config.seed)
+        addressed = settings.model_copy(update={"base_url": settings.base_url or "recorded"} if self.replay else {})
+        options |= build_decoding_options(role, addressed, self.config.seed)
         options |= {} if self.replay else self._way_to(role, settings)
         try:
             lm = LoggedLM(f"{provider}/{name}", cache=False, num_retries=0, **options)
@@ -882,8 +887,10 @@ class Backend:
                 f"model {settings.model!r} of role {role} does not support temperature {settings.temperature} with "
                 f"max_tokens {settings.max_tokens}: {error.message}"
             ) from None
-        lm.patience, lm.seeds = self.patience, rollout if self.config.seed else None
-        lm.replays, lm.asks_again = self.replay is not None, self.config.ask_again is not False
+        lm.patience = self.patience
+        lm.seeds = rollout if self.config.seed else None
+        lm.replays = self.replay is not None
+        lm.asks_again = self.config.ask_again is not False
         lm.takes_system = settings.system != "user"
         lm.forms = self.forms.setdefault((settings.model or "", settings.base_url), set())
         return lm
@@ -917,8 +924,9 @@ class Backend:
 def resolve_provider_address(model: str) -> str:
     """Return the address of a provider: that of its environment variables, otherwise its own."""
     provider = model.partition("/")[0]
-    named = (os.environ.get(f"{provider.upper()}_{name}") for name in ("API_BASE", "BASE_URL"))
-    return next(filter(None, named), "") or (NATIVE[provider].address if provider in NATIVE else f"https://{provider}")
+    addresses = (os.environ.get(f"{provider.upper()}_{name}") for name in ("API_BASE", "BASE_URL"))
+    own_address = NATIVE[provider].address if provider in NATIVE else f"https://{provider}"
+    return next(filter(None, addresses), "") or own_address
 
 
 # Proxies. Those of the environment (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`, in either case) apply as for
@@ -937,7 +945,8 @@ def bypass_proxy() -> None:
 
 def find_proxy(address: str) -> str:
     """Return the proxy for this address without user and password, or an empty string."""
-    parts, proxies = urlsplit(address), getproxies()
+    parts = urlsplit(address)
+    proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy or proxy_bypass(parts.hostname or ""):
         return ""
@@ -950,8 +959,8 @@ def read_key(variable: str | None, model: str, otherwise: str) -> str | None:
     option `otherwise` that needs none, and `ConfigError` for a key that no HTTP header can hold."""
     name = variable or f"{model.partition('/')[0].upper()}_API_KEY"
     watch_variable(name)
-    found = os.environ.get(name, "")
-    key = found.strip()
+    value = os.environ.get(name, "")
+    key = value.strip()
     if not key and variable is None:
         return None
     if not key:
@@ -960,28 +969,29 @@ def read_key(variable: str | None, model: str, otherwise: str) -> str | None:
             f"`export {name}=...`, or use {otherwise}, which needs none"
         )
     if odd := next((letter for letter in key if not " " <= letter <= "~"), None):
-        what = "a line break" if odd in "\r\n" else f"the character U+{ord(odd):04X}"
+        character = "a line break" if odd in "\r\n" else f"the character U+{ord(odd):04X}"
         raise ConfigError(
-            f"the key in {name} contains {what}, which no request can carry: set it again to the key alone, "
+            f"the key in {name} contains {character}, which no request can carry: set it again to the key alone, "
             f"`export {name}=...`"
         )
     register_secret(key)
-    return key if variable or key != found else None
+    return key if variable or key != value else None
 
 
 def build_decoding_options(role: str, settings: RoleOverride, seeded: bool) -> dict[str, Any]:
     """Return the decoding options except temperature and length. Raises `ConfigError` for one not supported."""
-    found = {"top_p": settings.top_p, "top_k": settings.top_k, "repetition_penalty": settings.repetition_penalty}
-    options: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
-    model, known = settings.model or "", NATIVE.get((settings.model or "").partition("/")[0], Provider(""))
-    if isinstance(settings.temperature, float) and settings.temperature > known.hottest:
+    values = {"top_p": settings.top_p, "top_k": settings.top_k, "repetition_penalty": settings.repetition_penalty}
+    options: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+    model = settings.model or ""
+    provider = NATIVE.get(model.partition("/")[0], Provider(""))
+    if isinstance(settings.temperature, float) and settings.temperature > provider.hottest:
         raise ConfigError(
-            f"model {model!r} of role {role} does not support temperature {settings.temperature}: {known.hottest:g} is "
-            "the highest that its provider supports"
+            f"model {model!r} of role {role} does not support temperature {settings.temperature}: "
+            f"{provider.hottest:g} is the highest that its provider supports"
         )
     for name in list_refused_settings(model, settings.base_url):
         if name in options or (name == "seed" and seeded):
-            raise ConfigError(f"model {model!r} of role {role} does not support {name}: leave it out{known.instead}")
+            raise ConfigError(f"model {model!r} of role {role} does not support {name}: leave it out{provider.instead}")
     if "repetition_penalty" in options:
         options["repeat_penalty"] = options["repetition_penalty"]  # llama.cpp's name; vLLM uses the other one
     return options
@@ -1004,32 +1014,34 @@ def check_backend(table: BackendConfig, name_setting: Callable[[Role, str], str]
     """Raise what keeps the models of a backend from answering, with the option or key that named them: a missing or
     refused key, a server that is not there, a model that it does not have. No model is asked anything, and nothing is
     checked where a log answers."""
-    backend, seen = Backend(table), set[tuple[str | None, ...]]()
+    backend = Backend(table)
+    checked: set[tuple[str | None, ...]] = set()
     roles: list[Role] = [] if table.replay else ["actor", *table.roles]
     for role in roles:
-        settings, named = table.resolve_role(role), name_setting(role, "model")
+        settings = table.resolve_role(role)
+        setting = name_setting(role, "model")
         model = settings.model or ""
         provider, _, name = model.partition("/")
         try:
             key = backend.lm(role, 0).kwargs.get("api_key")
         except UsageError as error:
-            raise type(error)(f"{error} (named by {named})") from None
+            raise type(error)(f"{error} (named by {setting})") from None
         if provider not in NATIVE and model != EMBEDDED:
             litellm = import_litellm()
             try:
                 litellm.get_llm_provider(model, api_base=settings.base_url)
             except litellm.exceptions.BadRequestError:
-                raise ConfigError(f"no provider is called {provider!r}: change {named}, e.g. openai/{name}") from None
+                raise ConfigError(f"no provider is called {provider!r}: change {setting}, e.g. openai/{name}") from None
         key = key or (None if settings.base_url else os.environ.get(f"{provider.upper()}_API_KEY"))
         place = (settings.base_url or resolve_provider_address(model), provider, name, key)
-        if place in seen or not (settings.base_url or provider in NATIVE):
+        if place in checked or not (settings.base_url or provider in NATIVE):
             continue
-        seen.add(place)
+        checked.add(place)
         with suppress(LMTimeoutError):  # it is there, and slow
-            wrong, what = call_with_timeout(FAULT_SECONDS, functools.partial(_find_fault, *place), name)
-            if wrong:
-                kind = BackendUnreachable if wrong == "base_url" else ConfigError
-                raise kind(f"{what}: {FIXES[wrong]} {name_setting(role, wrong)} (of the {role})")
+            wrong_setting, reason = call_with_timeout(FAULT_SECONDS, functools.partial(_find_fault, *place), name)
+            if wrong_setting:
+                kind = BackendUnreachable if wrong_setting == "base_url" else ConfigError
+                raise kind(f"{reason}: {FIXES[wrong_setting]} {name_setting(role, wrong_setting)} (of the {role})")
 
 
 def _find_fault(url: str, provider: str, name: str, key: str | None) -> tuple[str, str]:
@@ -1039,36 +1051,47 @@ def _find_fault(url: str, provider: str, name: str, key: str | None) -> tuple[st
     import requests
     from urllib3.exceptions import HTTPError
 
-    base, shown = url.rstrip("/") + ("" if urlsplit(url).path.strip("/") else "/v1"), strip_credentials(url)
+    base = url.rstrip("/") + ("" if urlsplit(url).path.strip("/") else "/v1")
+    address = strip_credentials(url)
     talks, headers = "chat/completions", {"Authorization": f"Bearer {key}"} if key else {}
     if provider == "anthropic":
         talks, headers = "messages", {"x-api-key": key or "", "anthropic-version": "2023-06-01"}
 
     def ask(way: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, str]:
-        options: Any = {"timeout": CONNECT_SECONDS, "allow_redirects": False, "stream": True, "auth": lambda sent: sent}
+        options: Any = {
+            "timeout": CONNECT_SECONDS,
+            "allow_redirects": False,
+            "stream": True,
+            "auth": lambda request: request,
+        }
         with requests.request(way, f"{base}/{path}", headers=headers, json=body, **options) as answer:
-            said = answer.raw.read(LONGEST_REFUSAL, decode_content=True).decode(errors="replace")
-            return answer.status_code, redact(" ".join(said.split()))
+            reply = answer.raw.read(LONGEST_REFUSAL, decode_content=True).decode(errors="replace")
+            return answer.status_code, redact(" ".join(reply.split()))
 
     try:
-        status, said = ask("GET", f"models/{quote(name, safe='')}")
-        if provider in NATIVE and status != 200 and not (status == 404 and name in said.replace(f"models/{name}", "")):
+        status, reply = ask("GET", f"models/{quote(name, safe='')}")
+        if provider in NATIVE and status != 200 and not (status == 404 and name in reply.replace(f"models/{name}", "")):
             with suppress(ValueError, LookupError, TypeError, RecursionError):
                 models = make_writable(json.loads(ask("GET", "models")[1]))["data"]
-                named = [alias for each in models for alias in dict.fromkeys((each["id"], *each.get("aliases", ())))]
-                if name not in named and {each["owned_by"] for each in models} == {"llamacpp"}:
-                    there = ", ".join(f"{provider}/{each}" for each in named)
-                    return "model", f"{shown} has {there:.200}, not {name}, though it answers to any name"
-            status, said = ask("POST", talks, {"model": name, "messages": [], "max_tokens": 1})
+                aliases: list[str] = []
+                for model in models:
+                    aliases.extend(dict.fromkeys((model["id"], *model.get("aliases", ()))))
+                if name not in aliases and {model["owned_by"] for model in models} == {"llamacpp"}:
+                    available = ", ".join(f"{provider}/{alias}" for alias in aliases)
+                    return "model", f"{address} has {available:.200}, not {name}, though it answers to any name"
+            status, reply = ask("POST", talks, {"model": name, "messages": [], "max_tokens": 1})
     except (requests.RequestException, HTTPError, ValueError) as error:  # a redirect may lead to what is no address
         if isinstance(error, requests.exceptions.SSLError) or not isinstance(error, requests.ConnectionError):
             return "", ""  # the client of the model may trust other certificates
-        way = f" through {proxy}, a proxy of the environment," if (proxy := find_proxy(url)) else ""
-        who = "nothing" if isinstance(cause := list_causes(error)[-1], OSError) else "no model server"
-        return "base_url", f"{who} answers at {shown}{way} ({' '.join(str(cause).split())})"
+        route = f" through {proxy}, a proxy of the environment," if (proxy := find_proxy(url)) else ""
+        cause = list_causes(error)[-1]
+        responder = "nothing" if isinstance(cause, OSError) else "no model server"
+        return "base_url", f"{responder} answers at {address}{route} ({' '.join(str(cause).split())})"
     if provider in NATIVE and status in (401, 403) and (key or f"{provider.upper()}_API_KEY" not in os.environ):
-        return "key_variable", f"{shown} refuses {'this' if key else 'to answer without a'} key ({status}: {said:.200})"
+        refused = "this" if key else "to answer without a"
+        return "key_variable", f"{address} refuses {refused} key ({status}: {reply:.200})"
     if provider in NATIVE and status == 404:
-        wrong = "model" if name in said or "model" in said.lower() else "base_url"
-        return wrong, f"{shown} does not have {name if wrong == 'model' else f'/{talks}'} (404: {said:.200})"
+        wrong_setting = "model" if name in reply or "model" in reply.lower() else "base_url"
+        missing = name if wrong_setting == "model" else f"/{talks}"
+        return wrong_setting, f"{address} does not have {missing} (404: {reply:.200})"
     return "", ""

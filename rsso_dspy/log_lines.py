@@ -273,12 +273,12 @@ class MessageChecker:
         for message in messages:
             if not isinstance(message, list) or not 2 <= len(message) <= 3:
                 raise WrongLine("has a message without a role and a content")
-            role, content, *more = message
-            if not isinstance(role, str) or not all(isinstance(fields, dict) for fields in more):
+            role, content, *extra = message
+            if not isinstance(role, str) or not all(isinstance(fields, dict) for fields in extra):
                 raise WrongLine("has a message whose role is no text, or whose further fields are no mapping")
             if isinstance(content, str):
                 self._check_text(content, count)
-            elif not (content is None and more) and not is_list_of_parts(content):
+            elif not (content is None and extra) and not is_list_of_parts(content):
                 raise WrongLine("has a message whose content is no text")
 
     def _check_text(self, ranges: str, count: int) -> None:

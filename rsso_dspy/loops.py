@@ -68,7 +68,7 @@ def describe_loops(steps: Sequence[Step], name_place: Callable[[State], str] = n
             lines.append(f"Steps {end - (ACTIONS if 'actions' in loop else STEPS) + 1} to {end}: {loop}.")
             start = end
     for action, run in groupby(enumerate(steps, start=1), key=lambda numbered: numbered[1].action):
-        first, *others = (number for number, _ in run)
-        if action and others:
-            lines.append(f"Steps {first} to {others[-1]}: the same action, {action}, {len(others) + 1} times.")
+        first, *rest = (number for number, _ in run)
+        if action and rest:
+            lines.append(f"Steps {first} to {rest[-1]}: the same action, {action}, {len(rest) + 1} times.")
     return "\n".join(lines[:MOST_SENTENCES])

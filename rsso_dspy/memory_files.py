@@ -48,16 +48,16 @@ def count_entries(memories: Mapping[str, Any], memory: str) -> int | None:
     """Count the entries of a memory's snapshot, 0 without one; None for a custom memory."""
     if memory not in memories:
         return 0
-    held = load_memory(memory).entries(memories[memory]) if memory in MEMORIES else None
-    return None if held is None else len(held)
+    entries = load_memory(memory).entries(memories[memory]) if memory in MEMORIES else None
+    return None if entries is None else len(entries)
 
 
 def describe_sources(sources: Sequence[Source]) -> str:
-    said = " and ".join(f"{each.name} ({each.digest})" for each in sources if each.kind == "file")
+    text = " and ".join(f"{source.name} ({source.digest})" for source in sources if source.kind == "file")
     for kind, words in (("training", "training on"), ("stream", "stream")):
-        if (name := next((each.name for each in sources if each.kind == kind), None)) is not None:
-            said = f"{words} {name}" + (f" after {said}" if said else "")
-    return said
+        if (name := next((source.name for source in sources if source.kind == kind), None)) is not None:
+            text = f"{words} {name}" + (f" after {text}" if text else "")
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class InitialMemories:
         """What a unit of an arm starts from, and all variants that its models read of."""
         parts = [part for part in self.parts or (self,) if part._is_of(arm)]
         merged = merge_memories(parts)
-        of_files = [one for part in self.parts for one in part.experience]
-        serving = [one for one in self.experience if one.serves(arm.method)]
-        experience = tuple(one for one in serving if one in merged.experience or one not in of_files)
+        of_files = [item for part in self.parts for item in part.experience]
+        serving = [item for item in self.experience if item.serves(arm.method)]
+        experience = tuple(item for item in serving if item in merged.experience or item not in of_files)
         variants = dict.fromkeys([*merged.variants, *list_learned_variants(experience)])
         return replace(merged, variants=tuple(variants), experience=experience)
 
@@ -119,13 +119,13 @@ def load_initial_constitution(
     if not reading:
         raise UsageError(f"no method of this run reads {file}; name one as METHOD+constitution, or drop the file")
     book = read_constitution(file)
-    kept = [category for category in LASTING if category in config.memory.constitution.categories]
-    if not book.constitution.document and not book.constitution.select_rules(*kept):
-        raise UsageError(f"{file} holds no {' or '.join(kept)} rule, so reading it would have no effect; drop it")
-    most = config.memory.constitution.relevant
-    if book.constitution.document and most is not None:
+    categories = [category for category in LASTING if category in config.memory.constitution.categories]
+    if not book.constitution.document and not book.constitution.select_rules(*categories):
+        raise UsageError(f"{file} holds no {' or '.join(categories)} rule, so reading it would have no effect; drop it")
+    limit = config.memory.constitution.relevant
+    if book.constitution.document and limit is not None:
         say(
-            f"{file} is read whole, so memory.constitution.relevant={most} changes nothing of it: "
+            f"{file} is read whole, so memory.constitution.relevant={limit} changes nothing of it: "
             f"`rsso-dspy constitution split {file} -o FILE` makes rules to choose from"
         )
     writers = [method.name for method in reading if method.writing]
@@ -148,8 +148,8 @@ def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[s
     experience = describe_library(file, library, SKILLS)
     check_for_run(experience, config, plan.variants, say=say)
     library.check(str(file), resolve_protocol(config).skills, config.embedder.model)
-    kept = _take_from_file(experience, "skills", library.snapshot, library.to_json())
-    return replace(kept, states=sum(len(piece["states"]) for piece in library.snapshot["pieces"]))
+    initial = _take_from_file(experience, "skills", library.snapshot, library.to_json())
+    return replace(initial, states=sum(len(piece["states"]) for piece in library.snapshot["pieces"]))
 
 
 def _take_from_file(experience: Experience, memory: str, snapshot: Any, content: str) -> InitialMemories:
@@ -169,11 +169,11 @@ def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
     for record in Store(source, read_only=True).units():
         if record.stream and not record.has_errors and "constitution" in record.memories:
             streams.setdefault(record.arm, []).append(record)
-    chosen = streams.get(next(iter(streams), "") if arm is None else arm)
-    if chosen is None:
-        there = f"; those of {', '.join(streams)} do" if streams else ""
-        raise UsageError(f"{source} holds no finished unit of {arm or 'any arm'} that wrote a constitution{there}")
-    return extract_constitution(sorted(chosen, key=get_stream_position))
+    records = streams.get(next(iter(streams), "") if arm is None else arm)
+    if records is None:
+        hint = f"; those of {', '.join(streams)} do" if streams else ""
+        raise UsageError(f"{source} holds no finished unit of {arm or 'any arm'} that wrote a constitution{hint}")
+    return extract_constitution(sorted(records, key=get_stream_position))
 
 
 def get_stream_position(record: UnitRecord) -> int:
@@ -181,7 +181,8 @@ def get_stream_position(record: UnitRecord) -> int:
 
 
 def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
-    last, first = records[-1], records[0]
+    last = records[-1]
+    first = records[0]
     book = Constitution.load(last.memories["constitution"])
     made_by = {
         "writer": last.arm,
@@ -208,33 +209,33 @@ def export_library(
     store = Store(folder, read_only=True)
     records: list[JobRecord] = [*store.units()] if "::" in key else [*store.trainings()]
     left_out(store)
-    here = {record.arm: record for record in records if record.key == key}
-    again = "repeat the run's command to play the rest"
+    records_by_arm = {record.arm: record for record in records if record.key == key}
+    remedy = "repeat the run's command to play the rest"
     if not records:
-        raise UsageError(f"{folder} holds no finished {'unit' if '::' in key else 'training'} yet; {again}")
-    if not here:
-        raise UnknownName("unit", key, {record.key for record in records}, f"Not finished yet? Then {again}.")
-    if arm is not None and arm not in here:
-        raise UnknownName("arm", arm, here, f"Not finished yet? Then {again}.")
-    keeping = [name for name, record in here.items() if "skills" in record.memories]
+        raise UsageError(f"{folder} holds no finished {'unit' if '::' in key else 'training'} yet; {remedy}")
+    if not records_by_arm:
+        raise UnknownName("unit", key, {record.key for record in records}, f"Not finished yet? Then {remedy}.")
+    if arm is not None and arm not in records_by_arm:
+        raise UnknownName("arm", arm, records_by_arm, f"Not finished yet? Then {remedy}.")
+    keeping = [name for name, record in records_by_arm.items() if "skills" in record.memories]
     name = arm or next(iter(keeping), "")
     if name not in keeping:
         methods = ",".join(name for name, row in METHODS.items() if "skills" in row.memories)
         fix = f"--arm {' or '.join(keeping)}" if keeping else f"name its training, or play it with --methods {methods}"
-        raise UsageError(f"{key} of {arm or ', '.join(here)} keeps no skills; {fix}")
-    record = here[name]
+        raise UsageError(f"{key} of {arm or ', '.join(records_by_arm)} keeps no skills; {fix}")
+    record = records_by_arm[name]
     if record.has_errors:
         failed = record.trials[-1]
-        why = f"trial {failed.trial} is an error ({failed.error}); repeat the run's command to play it again"
-        raise UsageError(f"{key} of {record.arm} is not finished: {why}")
+        reason = f"trial {failed.trial} is an error ({failed.error}); repeat the run's command to play it again"
+        raise UsageError(f"{key} of {record.arm} is not finished: {reason}")
     parse_skill_snapshot(record.memories["skills"], f"{key} of {record.arm} in {folder}")
     learnt_from = [result.trial for result in record.trials if "skills" in result.learnt]
-    own = [trajectory.variant.key for trajectory in record.trajectories] if learnt_from else []
-    named = ("protocol", "arm", "method", "program", "backend", "model", "rule_based", "seed", "start")
+    own_variants = [trajectory.variant.key for trajectory in record.trajectories] if learnt_from else []
+    attributes = ("protocol", "arm", "method", "program", "backend", "model", "rule_based", "seed", "start")
     provenance: dict[str, Any] = {
-        **{name: getattr(record, name) for name in named},
+        **{name: getattr(record, name) for name in attributes},
         "embedder": store.read_identity()[0].get("config", {}).get("embedder", {}).get("model"),
-        "variants": list(dict.fromkeys([*record.learnt_on, *own])),
+        "variants": list(dict.fromkeys([*record.learnt_on, *own_variants])),
         "simplification": record.trajectories[0].variant.simplification,
         "trials": len(record.trials),
         "learnt_from": learnt_from,

@@ -66,12 +66,13 @@ class Plan:
     def streams(self) -> dict[Arm, tuple[Unit, ...]]:
         """Units in order, each starting from the lasting memories of the previous one (OmniReflect)."""
         placed = [unit for unit in self.units if unit.place]
-        return {arm: tuple(unit for unit in placed if unit.arm == arm) for arm in {unit.arm: 0 for unit in placed}}
+        arms = dict.fromkeys(unit.arm for unit in placed)
+        return {arm: tuple(unit for unit in placed if unit.arm == arm) for arm in arms}
 
     @cached_property
     def previous_units(self) -> dict[Unit, Unit]:
         """Unit to the one of its stream that must be finished before."""
-        return {unit: before for units in self.streams.values() for before, unit in pairwise(units)}
+        return {unit: previous for units in self.streams.values() for previous, unit in pairwise(units)}
 
     @cached_property
     def _first_units(self) -> dict[tuple[Variant, int], Unit]:
@@ -100,8 +101,8 @@ class Plan:
         return replace(self.rules, frozen=False, stop_on_success=False, learn_after_last=True)
 
     def get_training(self, unit: Unit) -> Training | None:
-        wanted = (unit.arm, unit.variant.task, unit.seed)
-        return next((t for t in self.trainings if (t.arm, t.task, t.seed) == wanted), None)
+        key = (unit.arm, unit.variant.task, unit.seed)
+        return next((item for item in self.trainings if (item.arm, item.task, item.seed) == key), None)
 
 
 def make_plan(protocol: str, rules: TrialRules, arms: Sequence[Arm], budgets: dict[Variant, int], seed: int) -> Plan:
@@ -153,20 +154,20 @@ def plan_held_out(
     reflections = make_reflection_settings(config)
     rows = [get_method(name) for name in dict.fromkeys(methods)]
     if reflections.is_passed_on:
-        more = [("reflections",) if "reflections" in row.memories else () for row in rows]
-        rows = [replace(row, passed_on=(*row.passed_on, *each)) for row, each in zip(rows, more, strict=True)]
+        extras = [("reflections",) if "reflections" in row.memories else () for row in rows]
+        rows = [replace(row, passed_on=(*row.passed_on, *extra)) for row, extra in zip(rows, extras, strict=True)]
     arms = [arm for row in rows for program in programs for arm in _list_arms(row, program, constitutions)]
     check_names(arms)
     check_writers((arm.method for arm in arms), config)
     if zero_shot := describe_zero_shot_reflector(rows, reflections, config):
         say(zero_shot)
-    chosen = choose_variants(tasks, variants, per_task, config.simplification, config.benchmark_in_data)
+    held_out = choose_variants(tasks, variants, per_task, config.simplification, config.benchmark_in_data)
     if not any("::" in text for text in variants):
-        wanted = choose_variants(tasks, variants, per_task, of=config.active_benchmark)
-        if missing := describe_missing_data(chosen, wanted, config):
+        all_variants = choose_variants(tasks, variants, per_task, of=config.active_benchmark)
+        if missing := describe_missing_data(held_out, all_variants, config):
             say(missing)
-    config.active_benchmark.check_data(chosen, config.environment.data)
-    budgets = compute_step_budgets(protocol, chosen, say, config.active_benchmark)
+    config.active_benchmark.check_data(held_out, config.environment.data)
+    budgets = compute_step_budgets(protocol, held_out, say, config.active_benchmark)
     plan = replace(
         make_plan(protocol.id, protocol.rules, arms, budgets, config.seed),
         writings=protocol.constitution,
@@ -179,8 +180,9 @@ def plan_held_out(
         plan = arrange_rounds(plan, rounds, margin)
     if config.protocol.setting != "transfer":
         return arrange_streams(plan)
-    times, trainings = config.protocol.train_trials, []
-    for task in dict.fromkeys(variant.task for variant in chosen):
+    times = config.protocol.train_trials
+    trainings: list[Training] = []
+    for task in dict.fromkeys(variant.task for variant in held_out):
         steps = _draw_episodes(task, config, protocol, say)
         once = (*steps,) * times, (*steps.values(),) * times
         trainings += [Training(arm, task, config.seed, *once) for arm in arms if arm.method.written]
@@ -195,14 +197,15 @@ def _list_arms(method: Method, program: str, constitutions: Sequence[str]) -> li
 def check_names(arms: Sequence[Arm]) -> None:
     """Raise `UsageError` if two arms have one name, and so one folder."""
     names = Counter(arm.name for arm in arms)
-    if twice := [name for name, count in names.items() if count > 1]:
-        raise UsageError(f"two arms would be called {twice[0]}: rename the compiled file, or the constitution")
+    if duplicates := [name for name, count in names.items() if count > 1]:
+        raise UsageError(f"two arms would be called {duplicates[0]}: rename the compiled file, or the constitution")
 
 
 def check_writers(methods: Iterable[Method], config: Config) -> None:
     """Raise `UsageError` if a method's writer of rules needs examples and there are none for one of its calls."""
-    named, settings = config.memory.constitution.examples, resolve_protocol(config).constitution
-    examples = format_examples(Path(named) if named else None, config.active_benchmark.hints.examples())
+    file = config.memory.constitution.examples
+    settings = resolve_protocol(config).constitution
+    examples = format_examples(Path(file) if file else None, config.active_benchmark.hints.examples())
     for method in methods:
         require_examples(method.name, method.writing, examples, settings.categories, settings.prompts)
 
@@ -211,11 +214,12 @@ def _draw_episodes(
     task: str, config: Config, protocol: NamedProtocol, say: Callable[[str], None]
 ) -> dict[Variant, int]:
     """Return the task's training variants with their steps, in the order of each round."""
-    wanted, of = config.protocol.train_per_task, config.active_benchmark
-    sample = config.benchmark_in_data.tasks.train_sample(task, wanted)
+    count = config.protocol.train_per_task
+    of = config.active_benchmark
+    sample = config.benchmark_in_data.tasks.train_sample(task, count)
     drawn = [of.simplify(variant, config.simplification) for variant in sample]
-    if len(drawn) < wanted:
-        say(f"{task} has {len(drawn)} training variants, fewer than the requested {wanted}: all of them are played")
+    if len(drawn) < count:
+        say(f"{task} has {len(drawn)} training variants, fewer than the requested {count}: all of them are played")
     return compute_step_budgets(protocol, drawn, say, of)
 
 
@@ -245,17 +249,20 @@ def choose_variants(
     variants = variants or table.selections[:1]
     if len(variants) == 1 and variants[0] in table.selections:
         limit = SAMPLE_SIZE if per_task is None else per_task
-        chosen = [v for task in names or table.names() for v in table.held_out(task, variants[0], limit)]
+        selected = [v for task in names or table.names() for v in table.held_out(task, variants[0], limit)]
     else:
         if odd := next((text for text in variants if "::" not in text), None):
             hint = f"Or list variants, such as {table.example}."
             raise UnknownName("selection or variant", odd, table.selections, hint)
-        listed = [table.parse(text, table.played_split) for text in variants]
-        if stray := [v.key for v in listed if names is not None and v.task not in names]:
+        parsed = [table.parse(text, table.played_split) for text in variants]
+        if stray := [v.key for v in parsed if names is not None and v.task not in names]:
             raise UsageError(f"{', '.join(stray)} is not a variant of the tasks in --tasks")
-        tasks = dict.fromkeys(v.task for v in listed)
-        chosen = [each for task in tasks for each in [v for v in listed if v.task == task][:per_task]]
-    return chosen if simplification is None else [of.simplify(variant, simplification) for variant in chosen]
+        tasks = dict.fromkeys(v.task for v in parsed)
+        selected = []
+        for task in tasks:
+            of_task = [v for v in parsed if v.task == task]
+            selected += of_task[:per_task]
+    return selected if simplification is None else [of.simplify(variant, simplification) for variant in selected]
 
 
 def describe_zero_shot_reflector(methods: Iterable[Method], settings: ReflectionSettings, config: Config) -> str:
@@ -300,12 +307,12 @@ def select_shard(plan: Plan, shard: Shard | None) -> Plan:
     for unit in plan.units:
         together = unit.variant.task if plan.trainings else unit.variant.key
         groups.setdefault(unit.arm.name if unit.place else together, []).append(unit)
-    mine = {unit for units in list(groups.values())[shard.number - 1 :: shard.of] for unit in units}
-    if not mine:
+    shard_units = {unit for units in list(groups.values())[shard.number - 1 :: shard.of] for unit in units}
+    if not shard_units:
         raise UsageError(f"shard {shard} is empty: this run has at most {len(groups)} parts")
-    needed = {plan.get_training(unit) for unit in mine}
-    units = tuple(unit for unit in plan.units if unit in mine)
-    return replace(plan, units=units, trainings=tuple(each for each in plan.trainings if each in needed))
+    needed = {plan.get_training(unit) for unit in shard_units}
+    units = tuple(unit for unit in plan.units if unit in shard_units)
+    return replace(plan, units=units, trainings=tuple(training for training in plan.trainings if training in needed))
 
 
 # What it costs at most.
@@ -342,20 +349,21 @@ class Forecast:
 
     @property
     def usage(self) -> dict[str, Usage]:
-        known = {**TOKENS_PER_CALL, **self.sizes}
-        sizes = {role: known[role.removeprefix(TEACHING)] for role in self.calls}
+        call_sizes = {**TOKENS_PER_CALL, **self.sizes}
+        sizes = {role: call_sizes[role.removeprefix(TEACHING)] for role in self.calls}
         return {role: Usage(n, n * sizes[role][0], n * sizes[role][1]) for role, n in self.calls.items()}
 
 
 def forecast_calls(plan: Plan, work: Sequence[Job] | None = None, played: Mapping[str, int] | None = None) -> Forecast:
     """Return the maximum cost of trainings and units, if every answer can be read. `played`: finished trials by key."""
-    calls, played = Counter[str](actor=0, reflector=0, verbalizer=0), played or {}
+    calls = Counter[str](actor=0, reflector=0, verbalizer=0)
+    played = played or {}
     jobs: Sequence[Job] = [*plan.trainings, *plan.units] if work is None else work
     for job in jobs:
-        rules, budgets, known = _describe_trials(plan, job)
-        done = played.get(job.key, 0)
-        calls.update(_count_trial_calls(plan, job.arm.method, budgets, rules, known, done))
-        calls.update(_count_distillations(plan, job.arm.method, len(budgets), rules, done))
+        rules, budgets, known_states = _describe_trials(plan, job)
+        finished = played.get(job.key, 0)
+        calls.update(_count_trial_calls(plan, job.arm.method, budgets, rules, known_states, finished))
+        calls.update(_count_distillations(plan, job.arm.method, len(budgets), rules, finished))
     calls.update(_count_advisor_calls(plan, jobs, played))
     return Forecast({role: count for role, count in calls.items() if count})
 
@@ -364,23 +372,24 @@ def _describe_trials(plan: Plan, job: Job) -> tuple[TrialRules, tuple[int, ...],
     """Return rules and steps of a job's trials, and the states that its skill memory knows at its start."""
     if isinstance(job, Training):
         return plan.training_rules, job.budgets, plan.carried
-    rules, training = plan.get_rules(job), plan.get_training(job)
-    known = sum(training.budgets) + len(training.budgets) if training else plan.carried
-    return rules, (job.budget,) * rules.trials, known
+    rules = plan.get_rules(job)
+    training = plan.get_training(job)
+    known_states = sum(training.budgets) + len(training.budgets) if training else plan.carried
+    return rules, (job.budget,) * rules.trials, known_states
 
 
 def _count_trial_calls(
     plan: Plan, method: Method, budgets: Sequence[int], rules: TrialRules, known: int, played: int
 ) -> dict[str, int]:
     """Return the maximum calls per role of serial trials with these steps."""
-    learnt = 0 if rules.frozen else len(budgets) if rules.learn_after_last else len(budgets) - 1
-    of_solved = len(budgets) if rules.learn_after_success and not rules.frozen else learnt
+    learning_trials = 0 if rules.frozen else len(budgets) if rules.learn_after_last else len(budgets) - 1
+    of_solved = len(budgets) if rules.learn_after_success and not rules.frozen else learning_trials
     calls: Counter[str] = Counter(actor=sum(budgets[played:]))
     states = [*([known] if known else []), *(steps + 1 for steps in budgets)]
     for memory in map(load_memory, method.memories):
         lasts = memory.region in rules.lasting and not rules.frozen
         learns_from_success = memory.learns_from_success or plan.reflections.writes_after_success
-        trials = len(budgets) if lasts else of_solved if learns_from_success else learnt
+        trials = len(budgets) if lasts else of_solved if learns_from_success else learning_trials
         for trial in range(played + 1, trials + 1):
             calls.update(memory.most_calls(states[: trial + bool(known)], plan.alone))
     return dict(calls)
@@ -389,20 +398,22 @@ def _count_trial_calls(
 def _count_distillations(plan: Plan, method: Method, trials: int, rules: TrialRules, played: int) -> dict[str, int]:
     """Return the maximum calls that distil reflections: one per trial that a plan leaves after."""
     distils = plan.reflections.has("hierarchical") or "reflection_distiller" in method.modules
-    kept = 0 if method.passed_on else plan.reflections.most_kept
+    most_kept = 0 if method.passed_on else plan.reflections.most_kept
     idle = not distils or "reflections" not in method.memories or rules.frozen
-    return {} if idle else {"reflector": max(0, trials - max(played, kept))}
+    return {} if idle else {"reflector": max(0, trials - max(played, most_kept))}
 
 
 def _count_advisor_calls(plan: Plan, work: Sequence[Job], played: Mapping[str, int]) -> dict[str, int]:
     """Return the maximum calls of rule writer and summarizer, without summaries triggered by bounds."""
-    writings, tasks = 0, Counter[str]()
+    writings = 0
+    tasks = Counter[str]()
     for job in work:
         if job.arm.method.writing not in ("neural", "neuro-symbolic"):
             continue
         rules, budgets, _ = _describe_trials(plan, job)
         in_stream = isinstance(job, Unit) and job.place
-        book, episodes = (job.arm.name if in_stream else job.key), (len(budgets) if isinstance(job, Training) else 1)
+        book = job.arm.name if in_stream else job.key
+        episodes = len(budgets) if isinstance(job, Training) else 1
         if not rules.frozen:
             writings += sum(map(plan.writings.count_writings, budgets[played.get(job.key, 0) :]))
             tasks[book] += episodes
@@ -423,8 +434,8 @@ def forecast_hours(forecast: Forecast, models: Mapping[str, str], jobs: int) -> 
 
 def _select_asked(forecast: Forecast, models: Mapping[str, str]) -> Forecast:
     """Return the calls of language models."""
-    asked = {role: count for role, count in forecast.calls.items() if models[role] != EMBEDDED}
-    return replace(forecast, calls=asked)
+    calls = {role: count for role, count in forecast.calls.items() if models[role] != EMBEDDED}
+    return replace(forecast, calls=calls)
 
 
 def describe_detectable(plan: Plan, spread: Spread = ASSUMED, like: str = "") -> str:
@@ -467,8 +478,9 @@ def _describe_larger_designs(design: Design, spread: Spread, found: float) -> It
 
 def list_large_costs(forecast: Forecast, models: Mapping[str, str], price_of: PriceOf, jobs: int) -> list[str]:
     """Return the dollars, tokens and hours of a forecast that are large. The embedded player costs nothing."""
-    asked = _select_asked(forecast, models)
-    dollars, tokens = price_forecast(asked, models, price_of) or 0.0, sum(asked.tokens)
+    model_forecast = _select_asked(forecast, models)
+    dollars = price_forecast(model_forecast, models, price_of) or 0.0
+    tokens = sum(model_forecast.tokens)
     hours = forecast_hours(forecast, models, jobs)
     costs = {
         format_dollars(dollars): dollars > LARGE_DOLLARS,

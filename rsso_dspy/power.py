@@ -94,24 +94,24 @@ def list_larger_designs(
     def add_seeds(number: int) -> Design:
         return replace(design, seeds=number, more="seeds")
 
-    found = [_find_smallest(add_types, max(design.task_types, fewest_types), spread, points)]
+    designs = [_find_smallest(add_types, max(design.task_types, fewest_types), spread, points)]
     if has_enough_types:
-        found.insert(0, _find_smallest(add_variants, design.variants, spread, points))
+        designs.insert(0, _find_smallest(add_variants, design.variants, spread, points))
         if spread.trial is not None:
-            found.append(_find_smallest(add_seeds, design.seeds, spread, points))
-    return tuple(design for design in found if design)
+            designs.append(_find_smallest(add_seeds, design.seeds, spread, points))
+    return tuple(design for design in designs if design)
 
 
 def _find_smallest(resize: Callable[[int], Design], least: int, spread: Spread, points: float) -> Design | None:
     """Return the smallest design of `least` of something, or more, that finds a difference of so many points; None
     where `MOST_UNITS` do not."""
-    most = max(least, MOST_UNITS)
-    if forecast_detectable_difference(resize(most), spread) > points:
+    upper = max(least, MOST_UNITS)
+    if forecast_detectable_difference(resize(upper), spread) > points:
         return None
-    while least < most:
-        middle = (least + most) // 2
+    while least < upper:
+        middle = (least + upper) // 2
         if forecast_detectable_difference(resize(middle), spread) <= points:
-            most = middle
+            upper = middle
         else:
             least = middle + 1
     return resize(least)

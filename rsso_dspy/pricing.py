@@ -35,8 +35,8 @@ FREE = Price(0.0, 0.0, 0.0, 0.0)
 
 def compute_cost(usage: Usage, price: Price) -> float:
     plain = max(0, usage.input - usage.cached - usage.cache_write)
-    sent = plain * price.input + usage.cached * price.cached + usage.cache_write * price.cache_write
-    return sent + usage.output * price.output
+    input_cost = plain * price.input + usage.cached * price.cached + usage.cache_write * price.cache_write
+    return input_cost + usage.output * price.output
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ def price_usage(arm: str, role: str, model: str, usage: Usage, price_of: PriceOf
 
 def sum_amounts(amounts: Iterable[float | None]) -> float | None:
     """Return the sum, or None if any value is unknown."""
-    known = list(amounts)
-    return None if None in known else sum(amount for amount in known if amount is not None)
+    values = list(amounts)
+    return None if None in values else sum(amount for amount in values if amount is not None)
 
 
 def format_dollars(amount: float | None) -> str:
@@ -92,10 +92,10 @@ def make_price_lookup(own: Mapping[str, PriceConfig]) -> PriceOf:
     """Return a function from model name to price; prices in `own`, of a million tokens, take precedence."""
 
     def price_of(model: str) -> Price | None:
-        if (given := own.get(model)) is None:
+        if (price := own.get(model)) is None:
             return FREE if model == EMBEDDED else _look_up_litellm_price(model)
-        cached = (given.input if each is None else each for each in (given.cached, given.cache_write))
-        return Price(*(each / 1_000_000 for each in (given.input, given.output, *cached)))
+        cached = (price.input if rate is None else rate for rate in (price.cached, price.cache_write))
+        return Price(*(rate / 1_000_000 for rate in (price.input, price.output, *cached)))
 
     return price_of
 
@@ -105,16 +105,18 @@ def _look_up_litellm_price(model: str) -> Price | None:
     provider, _, name = model.partition("/")
     provider = _ALIASES.get(provider, provider)
     entry = _read_litellm_table().get(f"{provider}/{name}")
-    if entry is None and (other := _read_litellm_table().get(name)) and other.get("litellm_provider") == provider:
-        entry = other
+    if entry is None:
+        candidate = _read_litellm_table().get(name)
+        if candidate and candidate.get("litellm_provider") == provider:
+            entry = candidate
     if entry is None or not {"input_cost_per_token", "output_cost_per_token"} <= entry.keys():
         return None
-    sent = float(entry["input_cost_per_token"])
+    input_price = float(entry["input_cost_per_token"])
     return Price(
-        input=sent,
+        input=input_price,
         output=float(entry["output_cost_per_token"]),
-        cached=float(entry.get("cache_read_input_token_cost") or sent),
-        cache_write=float(entry.get("cache_creation_input_token_cost") or sent),
+        cached=float(entry.get("cache_read_input_token_cost") or input_price),
+        cache_write=float(entry.get("cache_creation_input_token_cost") or input_price),
     )
 
 

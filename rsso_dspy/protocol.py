@@ -134,13 +134,13 @@ def get_protocol(name: str) -> NamedProtocol:
 def apply_decoding(config: Config) -> Config:
     """Return the configuration with the protocol's decoding settings in its backend, where the configuration names none
     and the provider takes them; `resolve_protocol` names both cases in the id."""
-    wanted = get_protocol(config.protocol.preset).decoding
+    decoding = get_protocol(config.protocol.preset).decoding
     backend = config.active_backend
-    if not wanted or backend.model == EMBEDDED:
+    if not decoding or backend.model == EMBEDDED:
         return config
     refused = list_refused_settings(backend.model, backend.base_url)
-    own = {name: value for name, value in wanted if name not in {*backend.model_fields_set, *refused}}
-    decoded = backend.model_copy(update=own)
+    settings = {name: value for name, value in decoding if name not in {*backend.model_fields_set, *refused}}
+    decoded = backend.model_copy(update=settings)
     return config.model_copy(update={"backends": {**config.backends, config.backend: decoded}})
 
 
@@ -157,7 +157,7 @@ def resolve_protocol(config: Config) -> NamedProtocol:
     if config.protocol.setting == "transfer":
         base = replace(base, rules=replace(base.rules, trials=1, frozen=True))
         setting = [f"transfer={config.protocol.train_trials}x{config.protocol.train_per_task}"]
-    rules = config.protocol.model_dump(include={each.name for each in fields(TrialRules)}, exclude_none=True)
+    rules = config.protocol.model_dump(include={field.name for field in fields(TrialRules)}, exclude_none=True)
     if base.rules.interface == "complete" and config.active_benchmark.lists_actions:
         base = replace(base, rules=replace(base.rules, action_choice="listed"))
     if rules.get("action_choice", base.rules.action_choice) == "listed":
@@ -171,8 +171,8 @@ def resolve_protocol(config: Config) -> NamedProtocol:
     thinks = rules.get("demonstrations", base.rules.demonstrations) > 0
     thinks = thinks and rules.get("thoughts", base.rules.thoughts)  # solved examples have the form that is asked for
     base = replace(base, rules=replace(base.rules, demonstration_thoughts=thinks))
-    kept = {each.name for each in fields(ConstitutionSettings)}
-    book = config.memory.constitution.model_dump(include=kept, exclude_none=True)
+    names = {field.name for field in fields(ConstitutionSettings)}
+    book = config.memory.constitution.model_dump(include=names, exclude_none=True)
     changed = replace(
         base,
         rules=replace(base.rules, **rules),
@@ -192,30 +192,31 @@ def _choose_retry_temperature(config: Config) -> float | None:
 def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol) -> list[str]:
     """Return ``name=value`` for every departure from the preset."""
     pairs: list[tuple[str, object, object]] = []
-    for prefix, before, after in (
+    for prefix, preset_values, values in (
         ("", base.rules, changed.rules),
         ("skills.", base.skills, changed.skills),
         ("constitution.", base.constitution, changed.constitution),
     ):
-        names = [each.name for each in fields(before)]
-        pairs += [(f"{prefix}{name}", getattr(before, name), getattr(after, name)) for name in names]
-    usual, examples = Config(), config.memory.constitution.examples
+        names = [field.name for field in fields(preset_values)]
+        pairs += [(f"{prefix}{name}", getattr(preset_values, name), getattr(values, name)) for name in names]
+    defaults = Config()
+    examples = config.memory.constitution.examples
     reflections = {
-        **usual.memory.reflections.model_dump(),
+        **defaults.memory.reflections.model_dump(),
         "improvements": [],
         "examples": base.reflection_examples,
     }
-    named = config.memory.reflections.identify()
+    reflection_values = config.memory.reflections.identify()
     pairs += [("steps", base.steps, changed.steps), *_compare_decoding(base, config)]
     pairs += [
-        ("stream_trials", usual.protocol.stream_trials, config.protocol.stream_trials),
+        ("stream_trials", defaults.protocol.stream_trials, config.protocol.stream_trials),
         ("constitution.examples", None, examples and Path(examples).name),
-        ("reflections", usual.memory.reflections.size, named.pop("size")),
-        *((f"reflections.{name}", reflections[name], value) for name, value in named.items()),
+        ("reflections", defaults.memory.reflections.size, reflection_values.pop("size")),
+        *((f"reflections.{name}", reflections[name], value) for name, value in reflection_values.items()),
         ("embedder", MINILM, config.embedder.model),
-        ("simplification", usual.environment.simplification, config.environment.simplification),
+        ("simplification", defaults.environment.simplification, config.environment.simplification),
     ]
-    departures = ((name, value) for name, before, value in pairs if value != before)
+    departures = ((name, value) for name, default, value in pairs if value != default)
     return [f"{name}={','.join(value) if isinstance(value, list | tuple) else value}" for name, value in departures]
 
 
@@ -225,34 +226,34 @@ def _compare_decoding(base: NamedProtocol, config: Config) -> list[tuple[str, ob
     if backend.model == EMBEDDED:
         return []
     pairs: list[tuple[str, object, object]] = []
-    for name, usual in base.decoding:
+    for name, preset_value in base.decoding:
         value = getattr(backend, name)
-        pairs.append((name, usual, "unset" if value is None else value))
-        roles = ((role, getattr(own, name)) for role, own in sorted(backend.roles.items()))
-        pairs += [(f"{role}.{name}", usual, value) for role, value in roles if value is not None]
+        pairs.append((name, preset_value, "unset" if value is None else value))
+        roles = ((role, getattr(override, name)) for role, override in sorted(backend.roles.items()))
+        pairs += [(f"{role}.{name}", preset_value, value) for role, value in roles if value is not None]
     return pairs
 
 
 def make_reflection_settings(config: Config) -> ReflectionSettings:
-    chosen = config.memory.reflections
-    if chosen.outcome == "solved" and chosen.index is None and not chosen.successes:
+    settings = config.memory.reflections
+    if settings.outcome == "solved" and settings.index is None and not settings.successes:
         raise ConfigError(
             "memory.reflections.outcome = solved finds nothing, for no solved trial writes a reflection: set "
             "memory.reflections.successes = true"
         )
-    named = chosen.examples or get_protocol(config.protocol.preset).reflection_examples
-    read = {
-        "improvements": frozenset(chosen.improvements),
-        "examples": [] if named in (NO_EXAMPLES, OWN_EXAMPLES) else _read_examples(named),
+    examples = settings.examples or get_protocol(config.protocol.preset).reflection_examples
+    overrides = {
+        "improvements": frozenset(settings.improvements),
+        "examples": [] if examples in (NO_EXAMPLES, OWN_EXAMPLES) else _read_examples(examples),
         "own_examples": config.active_benchmark.hints.reflections() if names_own_examples(config) else (),
     }
-    return ReflectionSettings(**{**chosen.model_dump(exclude_none=True), **read})
+    return ReflectionSettings(**{**settings.model_dump(exclude_none=True), **overrides})
 
 
 def names_own_examples(config: Config) -> bool:
     """Whether the reflector is to be shown the benchmark's own examples."""
-    named = config.memory.reflections.examples or get_protocol(config.protocol.preset).reflection_examples
-    return named == OWN_EXAMPLES
+    examples = config.memory.reflections.examples or get_protocol(config.protocol.preset).reflection_examples
+    return examples == OWN_EXAMPLES
 
 
 def _read_examples(name: str) -> list[dict[str, Any]]:
@@ -308,7 +309,9 @@ def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
     texts += [THOUGHT_ON_PLANS, *(f"{name} {arrangement}" for name, arrangement in ARRANGEMENTS.items())]
     for name in sorted({*signatures.__all__} - {"DistillReflections", "ErrorRule"}):
         signature = getattr(signatures, name)
-        fields = [(key, str(each.annotation), each.json_schema_extra["desc"]) for key, each in signature.fields.items()]
+        fields = [
+            (key, str(field.annotation), field.json_schema_extra["desc"]) for key, field in signature.fields.items()
+        ]
         texts.append(f"{name} {signature.instructions} {fields}")
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
 

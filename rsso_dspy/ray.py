@@ -52,13 +52,15 @@ Failed = tuple[type[BaseException], str]  # kind and text of an error, because s
 def open_ray_engine(player: UnitRunner, jobs: int) -> Iterator[Submit]:
     """Open an engine that plays as Ray tasks, on the cluster of RAY_ADDRESS or of `ray start` on this machine,
     otherwise on a local one with `jobs` CPUs that ends with the block."""
-    pool, pending, receiving = ThreadPoolExecutor(jobs, "ray"), set[ray.ObjectRef](), threading.Lock()
+    pool = ThreadPoolExecutor(jobs, "ray")
+    pending: set[ray.ObjectRef] = set()
+    receiving = threading.Lock()
     with _connect_ray(jobs):
-        here: Any = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        actor: Any = ray.remote(num_cpus=0, scheduling_strategy=here)(StoreActor)
+        placement: Any = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        actor: Any = ray.remote(num_cpus=0, scheduling_strategy=placement)(StoreActor)
         home = actor.remote(player.store.folder.resolve())
         states = {arm: program.dump_state() for arm, program in player.programs.items()}
-        given = ray.put((player.live.config, states, player.provenance, player.carried))
+        shared_inputs = ray.put((player.live.config, states, player.provenance, player.carried))
         task: Any = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(run_task)
 
         def receive_events() -> None:
@@ -69,7 +71,7 @@ def open_ray_engine(player: UnitRunner, jobs: int) -> Iterator[Submit]:
 
         def play(plan: Plan, work: Job) -> JobRecord:
             """Play as a task. Raises the error that ended it, and `RssoError` if its process died too often."""
-            reference = task.options(name=work.key).remote(home, given, plan, work)
+            reference = task.options(name=work.key).remote(home, shared_inputs, plan, work)
             pending.add(reference)
             try:
                 while not ray.wait([reference], timeout=NEWS)[0]:
@@ -188,7 +190,9 @@ def run_task(home: Any, given: tuple[Any, ...], plan: Plan, work: Job) -> JobRec
     try:
         if not (ticket := ray.get(home.issue_ticket.remote(work))):
             raise Stopped
-        store, events, stop = RemoteStore(home, ticket), EventStream(), threading.Event()
+        store = RemoteStore(home, ticket)
+        events = EventStream()
+        stop = threading.Event()
         record: JobRecord | None = store.load(work)
         if record is not None and not record.has_errors:
             return record
@@ -202,7 +206,8 @@ def run_task(home: Any, given: tuple[Any, ...], plan: Plan, work: Job) -> JobRec
         live = open_worker_session(config.model_dump_json(), tuple(provenance.items()))
         program = Agent(work.arm.method.name)
         program.load_state(dict(states[work.arm]))
-        programs, source = {work.arm: program}, open_source(live)
+        programs = {work.arm: program}
+        source = open_source(live)
         return UnitRunner(live, cast(Store, store), programs, provenance, carried, events, source, stop).run_job(
             plan, work
         )
@@ -219,9 +224,15 @@ def run_task(home: Any, given: tuple[Any, ...], plan: Plan, work: Job) -> JobRec
 def open_worker_session(settings: str, then: tuple[tuple[str, str], ...]) -> Session:
     """Return this process's session. Raises `RssoError` if this installation would produce other records."""
     config = Config.model_validate_json(settings)
-    here = make_provenance(config)
-    if other := [f"{n} {here.get(n)} instead of {v}" for n, v in then if n in ORIGIN and here.get(n) != v]:
-        raise RssoError(f"this node has {', '.join(other)}: install the same versions on every node of the cluster")
+    provenance = make_provenance(config)
+    differences = []
+    for name, value in then:
+        if name in ORIGIN and provenance.get(name) != value:
+            differences.append(f"{name} {provenance.get(name)} instead of {value}")
+    if differences:
+        raise RssoError(
+            f"this node has {', '.join(differences)}: install the same versions on every node of the cluster"
+        )
     return make_session(config, 1)
 
 

@@ -63,10 +63,11 @@ class State:
     @property
     def inventory_first(self) -> str:
         """The same text with the inventory first, for embedders that cut off long texts."""
-        whole, carried = self.description, f"\n{self.inventory}"
-        if not self.inventory or not whole.endswith(carried):
-            return whole
-        return f"{self.inventory}\n{whole.removesuffix(carried)}"
+        text = self.description
+        carried = f"\n{self.inventory}"
+        if not self.inventory or not text.endswith(carried):
+            return text
+        return f"{self.inventory}\n{text.removesuffix(carried)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,7 @@ class Usage:
 
     def subtract(self, other: "Usage") -> "Usage":
         """Subtract another usage; counts do not go below 0."""
-        return Usage(*(max(0, left) for left in map(operator.sub, _counts_of(self), _counts_of(other))))
+        return Usage(*(max(0, difference) for difference in map(operator.sub, _counts_of(self), _counts_of(other))))
 
 
 _counts_of: Callable[[Usage], tuple[int, ...]] = operator.attrgetter(*(count.name for count in fields(Usage)))
@@ -210,27 +211,27 @@ def read_logged_usage(reported: Any) -> Usage:
     """Return the usage of one answer as a log holds it, in OpenAI's form, whatever its type. Of the usage of a server
     that stands in an earlier version's log, this is what was booked then: a log and its trials say the same."""
     usage = drop_unreadable_counts(reported)
-    sent = usage.get("prompt_tokens") or 0
-    written = usage.get("completion_tokens")
+    input_tokens = usage.get("prompt_tokens") or 0
+    output_tokens = usage.get("completion_tokens")
     total = usage.get("total_tokens") or 0
-    if not sent:
-        sent = max(0, total - (written or 0))
-    elif not written and total > sent:
-        written = total - sent
-    is_metered = sent > 0 and written is not None
+    if not input_tokens:
+        input_tokens = max(0, total - (output_tokens or 0))
+    elif not output_tokens and total > input_tokens:
+        output_tokens = total - input_tokens
+    is_metered = input_tokens > 0 and output_tokens is not None
 
-    sent_details = usage.get("prompt_tokens_details") or {}
-    written_details = usage.get("completion_tokens_details") or {}
-    cached = sent_details.get("cached_tokens") or 0
-    cache_write = sent_details.get("cache_creation_tokens") or 0
-    reasoning = written_details.get("reasoning_tokens") or 0
-    if cached + cache_write > sent:
-        sent += cached + cache_write
+    input_details = usage.get("prompt_tokens_details") or {}
+    output_details = usage.get("completion_tokens_details") or {}
+    cached = input_details.get("cached_tokens") or 0
+    cache_write = input_details.get("cache_creation_tokens") or 0
+    reasoning = output_details.get("reasoning_tokens") or 0
+    if cached + cache_write > input_tokens:
+        input_tokens += cached + cache_write
 
     return Usage(
         calls=1,
-        input=sent,
-        output=reasoning if written is None else written,
+        input=input_tokens,
+        output=reasoning if output_tokens is None else output_tokens,
         cached=cached,
         cache_write=cache_write,
         reasoning=reasoning,

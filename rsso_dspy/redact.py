@@ -99,13 +99,14 @@ def redact_json(text: str) -> str:
     strike = make_redactor()
 
     def strike_string(match: re.Match[str]) -> str:
-        token, colon = match[0], match[1] or ""
+        token = match[0]
+        colon = match[1] or ""
         try:
-            said = json.loads(token.removesuffix(colon), strict=False)
+            value = json.loads(token.removesuffix(colon), strict=False)
         except ValueError:
             return strike(token)
-        is_kept = (colon and _FIELD.fullmatch(said)) or strike(said) == said
-        return token if is_kept else json.dumps(strike(said)) + colon
+        is_kept = (colon and _FIELD.fullmatch(value)) or strike(value) == value
+        return token if is_kept else json.dumps(strike(value)) + colon
 
     return text if strike(text) == text else _STRING.sub(strike_string, text)
 
@@ -117,7 +118,8 @@ def make_redactor() -> Redactor:
 
 @lru_cache(maxsize=1)
 def _read_redactor(_: int) -> Redactor:
-    values, addresses = set(_registered), set(_addresses)
+    values = set(_registered)
+    addresses = set(_addresses)
     for name in os.environ:
         value = os.environ.get(name, "")
         if name in _watched or (is_secret_name(name) and not is_location(value)):
@@ -141,31 +143,34 @@ def _is_secret(value: str) -> bool:
 
 @lru_cache(maxsize=16)
 def _build_redactor(values: frozenset[str], addresses: frozenset[str]) -> Redactor:
-    secrets, literals = set(values), dict[str, str]()
+    secrets = set(values)
+    literals: dict[str, str] = {}
     for address in addresses:
         for secret, form, place in _list_address_secrets(address):
             secrets.add(secret)
             literals[form] = place
     secrets = {part for secret in secrets for part in (secret.strip(), secret.strip(" \t\r\n\"'")) if _is_secret(part)}
     literals |= dict.fromkeys((form for secret in secrets for form in _list_written_forms(secret)), STRUCK)
-    ordered = sorted(literals.items(), key=lambda each: -len(each[0]))
+    ordered = sorted(literals.items(), key=lambda item: -len(item[0]))
     runs = {run for secret in secrets for form in (secret, *_list_base64_forms(secret)) for run in _RUN.findall(form)}
     stretches = {run[at : at + STRETCH] for run in runs for at in range(len(run) - STRETCH + 1)}
-    stretches = {each for each in stretches if len(set(each)) > 4}  # a ruled line is not a secret
-    blocks = {each[at : at + BLOCK] for each in stretches for at in range(STRETCH - BLOCK + 1)}
+    stretches = {stretch for stretch in stretches if len(set(stretch)) > 4}  # a ruled line is not a secret
+    blocks = {stretch[at : at + BLOCK] for stretch in stretches for at in range(STRETCH - BLOCK + 1)}
 
     def strike_run(match: re.Match[str]) -> str:
         """Return the run without parts of secrets, each as long as possible."""
-        run, kept, at = match[0], [], 0
+        run = match[0]
+        pieces = []
+        at = 0
         if not any(run[at : at + BLOCK] in blocks for at in range(0, len(run), BLOCK)):
             return run
         while at < len(run):
             end = at
             while run[end : end + STRETCH] in stretches:
                 end += 1
-            kept.append(STRUCK if end > at else run[at])
+            pieces.append(STRUCK if end > at else run[at])
             at = end + STRETCH - 1 if end > at else at + 1
-        return "".join(kept)
+        return "".join(pieces)
 
     def strike(text: str) -> str:
         for literal, place in ordered:
@@ -177,10 +182,10 @@ def _build_redactor(values: frozenset[str], addresses: frozenset[str]) -> Redact
 
 def _list_address_secrets(address: str) -> Iterator[tuple[str, str, str]]:
     """Yield secrets, each with a text and its replacement: short passwords go together with their user."""
-    if found := re.search(r"//([^/?#\s]*)@", address):
-        user, colon, password = found[1].partition(":")
+    if match := re.search(r"//([^/?#\s]*)@", address):
+        user, colon, password = match[1].partition(":")
         for decode in (str, unquote):
-            secret, form = decode(password if colon else user), decode(found[1])
+            secret, form = decode(password if colon else user), decode(match[1])
             yield (secret, f"{form}@", f"{STRUCK}@") if password else (secret, secret, secret)
             for encoded in _list_base64_forms(form) if password and len(form) >= SHORTEST else ():
                 yield secret, encoded, STRUCK
@@ -203,7 +208,7 @@ def _list_written_forms(secret: str) -> Iterator[str]:
 def _list_base64_forms(secret: str) -> Iterator[str]:
     """Yield the base64 forms of a secret for any text around it, such as `user:`."""
     data = secret.encode("utf-8", "surrogatepass")
-    for ahead in range(3):
-        whole = base64.b64encode(bytes(ahead) + data).decode().rstrip("=")
-        form = whole[-(-8 * ahead // 6) : 8 * (ahead + len(data)) // 6]
+    for offset in range(3):
+        encoded = base64.b64encode(bytes(offset) + data).decode().rstrip("=")
+        form = encoded[-(-8 * offset // 6) : 8 * (offset + len(data)) // 6]
         yield from (form, form.replace("+", "-").replace("/", "_"))

@@ -300,7 +300,8 @@ def _join_choice(choice: Any) -> Any:
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(message, Mapping):
         return choice
-    content, refusal = message.get("content"), message.get("refusal")
+    content = message.get("content")
+    refusal = message.get("refusal")
     changed: dict[str, Any] = {}
     if isinstance(content, list):
         content = "".join(_read_parts(content, is_thought=False))
@@ -320,7 +321,8 @@ def _read_parts(parts: list[Any], is_thought: bool) -> Iterator[str]:
     """Yield the texts of a content's parts that are, or are not, of a thought."""
     for part in parts:
         if isinstance(part, str):
-            text, of_a_thought = part, False
+            text = part
+            of_a_thought = False
         elif isinstance(part, Mapping):
             of_a_thought = part.get("type") in THOUGHTS
             text = part.get("text") or next((part[name] for name in THOUGHTS if part.get(name)), "")

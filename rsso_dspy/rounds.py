@@ -74,11 +74,11 @@ def _draw_rounds(units: Sequence[Unit], rounds: int) -> tuple[tuple[str, ...], .
     for unit in units:
         by_task.setdefault(unit.variant.task, {})[unit.variant] = None
     fewest = min(by_task, key=lambda task: len(by_task[task]))
-    if (most := len(by_task[fewest])) < rounds:
-        variants = "variant" if most == 1 else "variants"
+    if (available := len(by_task[fewest])) < rounds:
+        variants = "variant" if available == 1 else "variants"
         raise UsageError(
-            f"--rounds {rounds}: {fewest} has {most} held-out {variants} to play, and a round takes one of every task "
-            f"type: ask for {most} at most, or leave the task type out"
+            f"--rounds {rounds}: {fewest} has {available} held-out {variants} to play, and a round takes one of every "
+            f"task type: ask for {available} at most, or leave the task type out"
         )
     return tuple(
         tuple(variant.key for variant in same_place)

@@ -93,19 +93,20 @@ class Run:
         live.check_models(self.programs.values())
         purse = purse or self.make_spend_limit()
         with self.store.lock():
-            arms, planned = fingerprint_programs(self.programs), [work.key for work in self.left]
+            arms = fingerprint_programs(self.programs)
+            planned = [work.key for work in self.left]
             if (extended := self.extend()) is not None:
                 for path, content in extended.items():
                     with atomic_path(path) as file:
                         file.write_bytes(content)
                 self.store.write_file({**self.store.read_file(), "identity": self.identity})
             self.store.assume_logs({})
-            told = add_command(self.store, *describe_command(self.config, self.spec))
+            entries = add_command(self.store, *describe_command(self.config, self.spec))
             if self.plan.announced is not None:
-                told["rounds"] = dump_announcement(self.plan.announced)
-            self.store.open(self.identity, arms, str(self.spec.shard or ""), planned, **told)
+                entries["rounds"] = dump_announcement(self.plan.announced)
+            self.store.open(self.identity, arms, str(self.spec.shard or ""), planned, **entries)
             void_downstream_units(self.plan, self.store)
-            left = list_pending_jobs(self.plan, self.store)  # another process may have finished some
+            pending = list_pending_jobs(self.plan, self.store)  # another process may have finished some
             stream = events or EventStream()
             provenance = make_provenance(self.config)
             if self.unknown_sources:
@@ -113,11 +114,11 @@ class Run:
             player = UnitRunner(live, self.store, self.programs, provenance, self.carried, stream, open_source(live))
             purse.follow(stream, player.stop)
             try:
-                if left and purse.exceeded_limit:
+                if pending and purse.exceeded_limit:
                     raise Stopped
                 executor = Executor(player, open_engine)
                 if self.plan.announced is None or not self.spec.until_decided:
-                    return executor.run(self.plan, left, jobs)
+                    return executor.run(self.plan, pending, jobs)
                 return self._play_until_decided(executor, self.plan.announced.rounds, jobs, is_decided)
             except Stopped:
                 raise LimitReached(
@@ -158,14 +159,14 @@ def plan_run(
     loads = [load_initial_skills(spec.skills, config, plan, say)] if spec.skills else []
     for name, file in spec.constitutions.items():
         loads.append(load_initial_constitution(file, config, plan, say, name))
-    kept = merge_memories(loads)
-    named = read_named_experience(config, [arm.method for arm in agents])
+    carried = merge_memories(loads)
+    experiences = read_named_experience(config, [arm.method for arm in agents])
     hands_on = bool(plan.trainings or plan.streams)
-    for experience in named:
+    for experience in experiences:
         check_for_run(experience, config, plan.variants, hands_on, say)
-    kept = replace(kept, experience=(*kept.experience, *named))
-    unknown_sources = list_unknown_sources(kept.experience)
-    plan = select_shard(replace(plan, carried=kept.states), spec.shard)
+    carried = replace(carried, experience=(*carried.experience, *experiences))
+    unknown_sources = list_unknown_sources(carried.experience)
+    plan = select_shard(replace(plan, carried=carried.states), spec.shard)
     digests = {load.what: load.digest for load in loads}
     if config.memory.constitution.examples:
         text = format_examples(Path(config.memory.constitution.examples))
@@ -180,22 +181,24 @@ def plan_run(
     if (extended := extend()) is not None:
         say(f"{spec.out} goes on to {plan.rules.trials} trials a variant; what was answered is not asked again")
         store.assume_logs(extended)
-    there = bound_to if extended is None else store.read_identity()[0]
-    store.check_identity(there, fingerprint_programs(agents))
+    identity = bound_to if extended is None else store.read_identity()[0]
+    store.check_identity(identity, fingerprint_programs(agents))
     check_streams(plan, store)
-    left = list_pending_jobs(plan, store)
-    begun = {store.path_of(record): len(record.trajectories) for record in store.load_begun()} if store.exists else {}
-    played = {work.key: begun.get(store.path_of(work), 0) for work in left}
-    own = {store.path_of(unit) for unit in plan.units}
-    if store.exists and (others := sum(store.path_of(unit) not in own for unit in store.units())):
+    pending = list_pending_jobs(plan, store)
+    finished_trials = (
+        {store.path_of(record): len(record.trajectories) for record in store.load_begun()} if store.exists else {}
+    )
+    played_trials = {work.key: finished_trials.get(store.path_of(work), 0) for work in pending}
+    planned_paths = {store.path_of(unit) for unit in plan.units}
+    if store.exists and (unplanned := sum(store.path_of(unit) not in planned_paths for unit in store.units())):
         say(
-            f"{spec.out} also holds units of earlier commands ({others}), which the tables count too; name another "
+            f"{spec.out} also holds units of earlier commands ({unplanned}), which the tables count too; name another "
             "--out for a table of this command alone"
         )
     for program in programs.values():
         unknown_sources += program.source_unknown if program else ()
     unknown_sources = tuple(dict.fromkeys(unknown_sources))
-    return Run(config, plan, agents, store, kept, bound_to, left, played, extend, spec, unknown_sources)
+    return Run(config, plan, agents, store, carried, bound_to, pending, played_trials, extend, spec, unknown_sources)
 
 
 def _plan_units(config: Config, spec: RunSpec, say: Callable[[str], None]) -> Plan:
@@ -240,10 +243,11 @@ def check_rounds(plan: Plan, store: Store) -> None:
     stays, since who has looked at results must not choose how many follow."""
     if not store.exists:
         return
-    there = read_announcement(store)
-    if there == plan.announced:
+    announced = read_announcement(store)
+    if announced == plan.announced:
         return
-    raise RunMismatch(f"{store.folder} {_describe_other_rounds(there, plan.announced)}, or name another {store.option}")
+    mismatch = _describe_other_rounds(announced, plan.announced)
+    raise RunMismatch(f"{store.folder} {mismatch}, or name another {store.option}")
 
 
 def read_announcement(store: Store) -> Announcement | None:
@@ -279,54 +283,62 @@ def extend_logs(
     Of a trial, only what memories learn from it depends on how many follow: from the last one they do not learn. So
     where they would have, the line of the last trial is left out. The trial is taken up again like one that was cut
     off, answered from its own calls, and then it is learned from."""
-    known = store.read_identity()[0] if store.exists else identity
-    earlier = flatten_keys(known).get("config.protocol.trials")
-    if known == identity or not isinstance(earlier, int | None):
+    recorded = store.read_identity()[0] if store.exists else identity
+    earlier = flatten_keys(recorded).get("config.protocol.trials")
+    if recorded == identity or not isinstance(earlier, int | None):
         return None
-    before = config.model_copy(update={"protocol": config.protocol.model_copy(update={"trials": earlier})})
-    if known != make_run_identity(before, resolve_protocol(before), carried):
+    earlier_config = config.model_copy(update={"protocol": config.protocol.model_copy(update={"trials": earlier})})
+    if recorded != make_run_identity(earlier_config, resolve_protocol(earlier_config), carried):
         return None
-    had = resolve_protocol(before).rules.trials
-    if plan.announced is not None and had != plan.rules.trials:
+    earlier_trials = resolve_protocol(earlier_config).rules.trials
+    if plan.announced is not None and earlier_trials != plan.rules.trials:
         raise RunMismatch(
-            f"{store.folder} was announced in rounds of {had} trials a variant, which stays once results can be seen: "
-            f"ask for {had} trials, or name another {store.option}"
+            f"{store.folder} was announced in rounds of {earlier_trials} trials a variant, which stays once results "
+            f"can be seen: ask for {earlier_trials} trials, or name another {store.option}"
         )
-    if had > plan.rules.trials:
+    if earlier_trials > plan.rules.trials:
         raise RunMismatch(
-            f"{store.folder} holds a run of {had} trials a variant, and none is taken away for {plan.rules.trials}: "
-            f"ask for {had} trials or more, or name another {store.option}"
+            f"{store.folder} holds a run of {earlier_trials} trials a variant, and none is taken away for "
+            f"{plan.rules.trials}: ask for {earlier_trials} trials or more, or name another {store.option}"
         )
     jobs: tuple[Job, ...] = (*plan.trainings, *plan.units)
-    work = {store.path_of(each): each for each in jobs}
+    work = {store.path_of(job): job for job in jobs}
     logs = [path for kind in ("trainings", "units") for path in find_logs(store.folder / kind)]
-    if others := [path for path in logs if path not in work]:
+    if other_logs := [path for path in logs if path not in work]:
         raise RunMismatch(
-            f"{store.folder} also holds {len(others)} units that this command does not ask for, such as "
-            f"{others[0].relative_to(store.folder)}: ask for more trials of all, or name another {store.option}"
+            f"{store.folder} also holds {len(other_logs)} units that this command does not ask for, such as "
+            f"{other_logs[0].relative_to(store.folder)}: ask for more trials of all, or name another {store.option}"
         )
     if packed := next(filter(None, map(find_packed, logs)), None):
         raise UsageError(f"{packed} is packed, so nothing can be added to it: gunzip -r {store.folder}")
-    whole: dict[Path, tuple[UnitLog, bytes]] = {}
+    complete_logs: dict[Path, tuple[UnitLog, bytes]] = {}
     for path in logs:
         # What reading a damaged log raises, and no more: it is set aside when the store reads it.
         with suppress(DamagedFile, KeyError, TypeError, ValueError, AttributeError, IndexError):
-            log = UnitLog(content := read_bytes(path), path=path)
+            content = read_bytes(path)
+            log = UnitLog(content, path=path)
             if log.make_record() is not None:
-                whole[path] = log, content
-    return {path: _extend_log(*each, plan, work[path], identity) for path, each in whole.items()}
+                complete_logs[path] = log, content
+    return {
+        path: _extend_log(log, content, plan, work[path], identity) for path, (log, content) in complete_logs.items()
+    }
 
 
 def _extend_log(log: UnitLog, content: bytes, plan: Plan, work: Job, identity: Mapping[str, Any]) -> bytes:
     lines = content[: log.complete].splitlines(keepends=True)
-    told = {**log.head.get("provenance", {}), "config_hash": identity["config_hash"]}
-    head = {**log.head, "protocol": identity["protocol"], "provenance": told}
+    provenance = {**log.head.get("provenance", {}), "config_hash": identity["config_hash"]}
+    head = {**log.head, "protocol": identity["protocol"], "provenance": provenance}
     if isinstance(work, Unit):
-        rules, results, had = plan.get_rules(work), log.results, log.head.get("trials_allowed") or 0
+        rules = plan.get_rules(work)
+        results = log.results
+        allowed = log.head.get("trials_allowed") or 0
         head["trials_allowed"] = rules.trials
-        if len(results) == had < rules.trials and not rules.stops_after(results[-1]):
-            regions, last = [load_memory(name).region for name in work.arm.method.memories], results[-1].trajectory
-            if last and any(rules.teaches(each, last, True) != rules.teaches(each, last, False) for each in regions):
+        if len(results) == allowed < rules.trials and not rules.stops_after(results[-1]):
+            regions = [load_memory(name).region for name in work.arm.method.memories]
+            last = results[-1].trajectory
+            if last and any(
+                rules.teaches(region, last, True) != rules.teaches(region, last, False) for region in regions
+            ):
                 del lines[max(number for number, line in enumerate(lines) if line.startswith(b'{"trial"'))]
     return b"".join([*lines, json.dumps({"unit": head}).encode() + b"\n"])
 

@@ -71,13 +71,13 @@ class Session:
     def check_models(self, agents: Iterable[Agent] = ()) -> None:
         """Raise `UsageError` if a model would answer that records would not name: DSPy's or a predictor's own."""
         users = find_users_lm()
-        found = [predictor.lm for agent in agents for predictor in agent.predictors_by_name.values()]
-        found += [users] if users is not self.backend.users_lm else []
-        if own := {str(getattr(lm, "model", lm)) for lm in found if lm is not None}:
+        models = [predictor.lm for agent in agents for predictor in agent.predictors_by_name.values()]
+        models += [users] if users is not self.backend.users_lm else []
+        if model_names := {str(getattr(lm, "model", lm)) for lm in models if lm is not None}:
             raise UsageError(
-                f"{', '.join(sorted(own))} would answer instead of {self.backend.models['actor']}, the model named in "
-                "records: runs and compiles take their models from the session. Configure DSPy before opening the "
-                "session, or name the model in the configuration ([backends.NAME] model = ...)"
+                f"{', '.join(sorted(model_names))} would answer instead of {self.backend.models['actor']}, the model "
+                "named in records: runs and compiles take their models from the session. Configure DSPy before opening "
+                "the session, or name the model in the configuration ([backends.NAME] model = ...)"
             )
 
 
@@ -125,28 +125,30 @@ def make_session(config: Config, jobs: int, asks: bool = True) -> Session:
     if asks:
         backend.check(protocol.rules.retry_temperature)
     embedder = Embedder(config.embedder, replays=backend.replay is not None)
-    played, book = config.active_benchmark, config.memory.constitution
+    benchmark = config.active_benchmark
+    book = config.memory.constitution
     demonstrations: dict[DemonstrationKey, tuple[str, ...]] = {}
 
     def make_environment() -> Environment:
-        environment = played.make_environment(config.environment, Runtime.is_stopping)
-        if not (wanted := protocol.rules.demonstrations):
+        environment = benchmark.make_environment(config.environment, Runtime.is_stopping)
+        if not (count := protocol.rules.demonstrations):
             return environment
-        shown, data = config.benchmark_in_data, played.locate_data(config.environment.data)
-        told = (wanted, demonstrations, data, protocol.rules.demonstration_thoughts)
-        return cast(Environment, DemonstratingEnvironment(environment, shown, *told))
+        source = config.benchmark_in_data
+        data = benchmark.locate_data(config.environment.data)
+        thoughts = protocol.rules.demonstration_thoughts
+        return cast(Environment, DemonstratingEnvironment(environment, source, count, demonstrations, data, thoughts))
 
     runtime = Runtime(
         environments=EnvironmentPool(make_environment, jobs, Runtime.is_stopping),
-        variant=lambda key: played.simplify(played.tasks.parse(key), config.simplification),
-        budget=lambda chosen: protocol.find_budget(chosen, played),
+        variant=lambda key: benchmark.simplify(benchmark.tasks.parse(key), config.simplification),
+        budget=lambda variant: protocol.find_budget(variant, benchmark),
         lm=backend.lm,
         listen=lambda adapter: Listening(adapter or backend.adapter),
         embed=embedder,
         rules=protocol.rules,
         constitution=protocol.constitution,
-        examples=format_examples(Path(book.examples) if book.examples else None, played.hints.examples()),
-        about=played.hints.about,
+        examples=format_examples(Path(book.examples) if book.examples else None, benchmark.hints.examples()),
+        about=benchmark.hints.about,
         benchmark="" if config.benchmark == DEFAULT else config.benchmark,
         benchmark_name=config.benchmark,
         implied_templates=get_benchmark().action_templates["sso"],

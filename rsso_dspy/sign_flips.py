@@ -39,14 +39,15 @@ def count_needed_differences(tests: int = 1, level: float = SIGNIFICANT) -> int:
 
 def compute_one_sided_p(differences: Sequence[float]) -> float:
     """Return the probability that the second of two equally good arms is as much better, or more."""
-    given = np.asarray(sorted(differences, key=abs, reverse=True), dtype=float)
-    sizes = np.abs(given)
+    ordered = np.asarray(sorted(differences, key=abs, reverse=True), dtype=float)
+    sizes = np.abs(ordered)
     if not sizes.any():
         return 1.0
 
-    step = _choose_step(given)
+    step = _choose_step(ordered)
     if step:  # large ones too in whole steps, so that sums which are equal stay equal
-        given, sizes = np.rint(given / step), np.rint(sizes / step)
+        ordered = np.rint(ordered / step)
+        sizes = np.rint(sizes / step)
 
     share = np.ones(1)  # of arrangements of all but the largest, by their sum, from the lowest sum on
     for size in sizes[_ONE_BY_ONE:].astype(int):
@@ -60,7 +61,7 @@ def compute_one_sided_p(differences: Sequence[float]) -> float:
     for size in sizes[:_ONE_BY_ONE]:
         sums = np.concatenate([sums + size, sums - size])
     slack = 1e-9 * float(sizes.sum())
-    needed = np.ceil(given.sum() - sums - slack + (len(share) - 1) / 2)
+    needed = np.ceil(ordered.sum() - sums - slack + (len(share) - 1) / 2)
     return float(min(1.0, at_least[np.clip(needed, 0, len(share)).astype(int)].mean()))
 
 

@@ -66,13 +66,14 @@ class Settings:
         they were made with, or of the named one."""
         from rsso_dspy.config import RECORDED, format_override, load_config
 
-        of_model, overrides = name_model(self.model, self.base_url, self.backend), self.set_ or []
-        chosen = self.backend or (GIVEN if of_model else None)
+        of_model = name_model(self.model, self.base_url, self.backend)
+        overrides = self.set_ or []
+        backend = self.backend or (GIVEN if of_model else None)
         if replay is not None:
-            chosen = chosen or RECORDED
-            overrides = [*overrides, format_override(f'backends."{chosen}".replay', str(replay))]
+            backend = backend or RECORDED
+            overrides = [*overrides, format_override(f'backends."{backend}".replay', str(replay))]
             print_status(f"answering from the logs in {replay}: no model is asked, and costs in the plan do not apply")
-        extra = [f"{key}={value}" for key, value in {"backend": chosen, **keys}.items() if value is not None]
+        extra = [f"{key}={value}" for key, value in {"backend": backend, **keys}.items() if value is not None]
         return load_config(self.config, [*of_model, *overrides, *extra])
 
     def check_backend(self, config: "Config") -> None:
@@ -85,11 +86,12 @@ class Settings:
         """Return the option that was typed for a key of the backend, else the key."""
         from rsso_dspy.config import PROFILES
 
-        table, place = config.active_backend, f"backends.{config.backend}.{key}"
-        typed = {"model": self.model, "base_url": self.base_url or self.model}.get(key)
+        table = config.active_backend
+        place = f"backends.{config.backend}.{key}"
+        value = {"model": self.model, "base_url": self.base_url or self.model}.get(key)
         if getattr(table.roles.get(role), key, None) is not None:
             return f"backends.{config.backend}.roles.{role}.{key}"
-        if typed and not any(each.startswith(f"{place}=") for each in self.set_ or ()):
+        if value and not any(override.startswith(f"{place}=") for override in self.set_ or ()):
             return f"--{key.replace('_', '-')}"
         if getattr(table, key) == PROFILES.get(config.backend, {key: 0}).get(key):
             return "--backend" if self.backend else "backend"
@@ -114,16 +116,20 @@ def build_config(file: Path | None, overrides: list[str] | None = None, **more: 
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that are fields of its last parameter's class: Typer knows no groups of options."""
-    *own, group = (each.replace(kind=each.KEYWORD_ONLY) for each in inspect.signature(command).parameters.values())
+    *own_parameters, group = (
+        parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in inspect.signature(command).parameters.values()
+    )
     kind = group.annotation
-    shared = [group.replace(name=each.name, default=each.default, annotation=each.type) for each in fields(kind)]
+    shared = [
+        group.replace(name=option.name, default=option.default, annotation=option.type) for option in fields(kind)
+    ]
 
     @wraps(command)
     def call(**typed: Any) -> None:
-        made = kind(**{each.name: typed.pop(each.name) for each in fields(kind)})
-        command(**typed, **{group.name: made})
+        settings = kind(**{option.name: typed.pop(option.name) for option in fields(kind)})
+        command(**typed, **{group.name: settings})
 
-    call.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    call.__signature__ = inspect.Signature([*own_parameters, *shared])  # type: ignore[attr-defined]
     return call
 
 
@@ -148,7 +154,7 @@ def name_model(model: str | None, base_url: str | None, backend: str | None) -> 
     table: dict[str, str] = {"model": model} if model is not None else {}
     if base_url is None and model is not None and backend is None:
         provider = model.partition("/")[0]
-        profile = next((each for each in PROFILES.values() if each["model"].partition("/")[0] == provider), {})
+        profile = next((entry for entry in PROFILES.values() if entry["model"].partition("/")[0] == provider), {})
         table |= {name: profile[name] for name in ("base_url", "key_variable") if name in profile}
     if base_url is not None:
         table["base_url"] = base_url

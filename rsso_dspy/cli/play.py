@@ -97,15 +97,15 @@ def announce(
         limit = f"; --max-cost {format_dollars(start.max_cost)} is less, and stops it there: what is finished is kept"
     hours = 0.0 if config.active_backend.replay else forecast_hours(forecast, models, jobs)
     cost = _describe_forecast(forecast, dollars, hours) + limit
-    told = _describe_models(config, {"actor", *forecast.calls}), *lines, cost
-    print_plan(first, *told, *notes)
+    details = _describe_models(config, {"actor", *forecast.calls}), *lines, cost
+    print_plan(first, *details, *notes)
     large = [] if config.active_backend.replay else list_large_costs(forecast, models, price_of, jobs)
     if start.dry_run or start.yes or not large:
         return
-    asked = f"this may cost {' and '.join(large)}"
+    question = f"this may cost {' and '.join(large)}"
     if not sys.stdin.isatty():
-        raise UsageError(f"{asked}: add --yes to start it, or ask for less; --dry-run prints the plan alone")
-    typer.confirm(f"{asked[0].upper()}{asked[1:]}. Start it?", abort=True, err=True)
+        raise UsageError(f"{question}: add --yes to start it, or ask for less; --dry-run prints the plan alone")
+    typer.confirm(f"{question[0].upper()}{question[1:]}. Start it?", abort=True, err=True)
 
 
 # Progress
@@ -117,7 +117,9 @@ class ProgressBar:
     title = ""
 
     def __init__(self, total: int):
-        self.total, self.done, self._lock = total, 0, threading.Lock()
+        self.total = total
+        self.done = 0
+        self._lock = threading.Lock()
         hidden = not sys.stderr.isatty()
         self._bar = tqdm(total=total, desc=self.title, file=sys.stderr, disable=hidden, dynamic_ncols=True)
         self.close = self._bar.close
@@ -153,9 +155,10 @@ class RunProgress(ProgressBar):
 
     def on_job_finished(self, event: UnitFinished) -> None:
         record = event.record
-        scores = [(each.accumulator, each.solved) for each in record.trajectories]  # without the points held at reset
-        told = " ".join(f"{points}{' solved' * (solved and points < SOLVED_SCORE)}" for points, solved in scores)
-        text = f"error: {record.trials[-1].error}" if record.has_errors else told
+        # Accumulators are without the points held at reset.
+        scores = [(trajectory.accumulator, trajectory.solved) for trajectory in record.trajectories]
+        outcomes = " ".join(f"{points}{' solved' * (solved and points < SOLVED_SCORE)}" for points, solved in scores)
+        text = f"error: {record.trials[-1].error}" if record.has_errors else outcomes
         text += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
         with self._lock:
             self.done += 1
@@ -171,7 +174,8 @@ class CompileProgress(ProgressBar):
         events.subscribe(RolloutFinished, self.on_rollout)
 
     def on_rollout(self, event: RolloutFinished) -> None:
-        rollouts, rollout = event.rollouts, event.rollout
+        rollouts = event.rollouts
+        rollout = event.rollout
         player = "teacher" if rollout.variant in rollouts.taught else f"candidate {event.candidate.number}"
         with self._lock:
             self.done += not rollouts.is_free(rollout.variant)
@@ -218,7 +222,8 @@ def plan_and_play(
         return
     outcome, limit = _play_watched(planned, start, jobs, engine)
     print_report(planned.store, make_price_lookup(planned.config.prices))
-    folder, first = planned.store.folder, planned.plan.units[0].variant.key
+    folder = planned.store.folder
+    first = planned.plan.units[0].variant.key
     echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
     exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in planned.store.records()))
 
@@ -235,15 +240,17 @@ def _plan(
     """Plan the run and print the plan. Raises `UsageError` where --max-cost cannot be kept, and what keeps a model from
     answering where any is to be asked."""
     get_engine(engine)
-    known = (measure_spread(like), str(like)) if like else (ASSUMED, "")
+    spread = measure_spread(like) if like else ASSUMED
+    spread_source = str(like) if like else ""
     planned = plan_run(config, spec, programs, start.dry_run, print_status)
     has_ended = spec.until_decided and planned.store.exists and is_decided(planned.store.folder)
     if planned.left and not has_ended and not start.dry_run:
         start.check_backend(config)
     if start.max_cost is not None:
         planned.make_spend_limit(start.max_cost)
-    for file, why in planned.store.set_aside.items():
-        print_status(f"{why}: {'to be ' if start.dry_run else ''}quarantined as {file.name}; its unit is played again")
+    for file, reason in planned.store.set_aside.items():
+        fate = "to be quarantined" if start.dry_run else "quarantined"
+        print_status(f"{reason}: {fate} as {file.name}; its unit is played again")
     plan = planned.plan
     first = (
         f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(plan.variants, 'variant')} = "
@@ -252,7 +259,7 @@ def _plan(
     )
     notes = _describe_programs(programs, planned)
     calls = forecast_calls(plan, [] if has_ended else planned.left, planned.played)
-    lines = [*_describe_plan(planned), *filter(None, [describe_detectable(plan, *known)])]
+    lines = [*_describe_plan(planned), *filter(None, [describe_detectable(plan, spread, spread_source)])]
     if plan.announced is not None:
         needed = count_needed_differences(len(plan.announced.pairs))
         lines.append(describe_rounds(plan.announced, needed))
@@ -265,8 +272,8 @@ def _plan(
 def _play_watched(planned: Run, start: Start, jobs: int, engine: Engine) -> tuple[RunOutcome | None, str]:
     """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
     skills = any("skills" in unit.arm.method.memories for unit in planned.plan.units)
-    kept = "finished trials are kept; repeat the command to resume"
-    with open_watched(RunProgress(len(planned.left)), planned.config, jobs, skills, kept) as (live, events):
+    resume_hint = "finished trials are kept; repeat the command to resume"
+    with open_watched(RunProgress(len(planned.left)), planned.config, jobs, skills, resume_hint) as (live, events):
         try:
             limit = planned.make_spend_limit(start.max_cost)
             return planned.execute(live, jobs, limit, events, engine, partial(_judge_rounds, planned)), ""
@@ -332,12 +339,13 @@ def replay_run(source: Path, out: Path | None, start: Start, jobs: int, engine: 
     recorded = list(store.records())
     print_left_out_files(store)
     with TemporaryDirectory(prefix="rsso-dspy-") as folder:
-        given, again = Path(folder) / "given", Store(out or Path(folder) / "again")
-        extract_given(store, given)
-        examples = [format_override("memory.constitution.examples", str(file)) for file in given.glob("examples/*")]
-        config = build_config(given / CONFIG, examples, replay=source)
+        inputs = Path(folder) / "given"
+        replay_store = Store(out or Path(folder) / "again")
+        extract_given(store, inputs)
+        examples = [format_override("memory.constitution.examples", str(file)) for file in inputs.glob("examples/*")]
+        config = build_config(inputs / CONFIG, examples, replay=source)
         for order in orders:
-            spec = order.locate_files(given, again.folder)
+            spec = order.locate_files(inputs, replay_store.folder)
             files = {file.stem: str(file) for file in spec.compiled}
             playing = load_programs([files.get(name, name) for name in spec.programs], spec.unconfirmed)
             planned = _plan(config, spec, playing, start, jobs, engine)
@@ -345,30 +353,32 @@ def replay_run(source: Path, out: Path | None, start: Start, jobs: int, engine: 
             if not start.dry_run:
                 _play_watched(planned, start, jobs, engine)
         if not start.dry_run:
-            _compare_records(store.folder, recorded, again)
+            _compare_records(store.folder, recorded, replay_store)
 
 
 def _compare_records(folder: Path, recorded: Sequence[JobRecord], again: Store) -> None:
     """Print whether the replayed records are equal, else what differs first in each; exit with code 1 then."""
-    equal, errored, lines = 0, 0, list[str]()
+    equal = 0
+    errored = 0
+    lines: list[str] = []
     for record in recorded:
         name = f"{record.arm} {record.key}" + (" (training)" if isinstance(record, TrainingRecord) else "")
-        other = again.load(record)
+        replayed = again.load(record)
         if record.has_errors:
             errored += 1
-        elif other is None or other.has_errors:
+        elif replayed is None or replayed.has_errors:
             lines.append(f"{name} was not played")
-        elif found := _find_difference(_dump_comparable(record, record), _dump_comparable(other, record)):
-            before, now = (json.dumps(value, ensure_ascii=False) for value in found[1:])
-            lines.append(f"{name}: {found[0]} is {before:.100} in {folder} and {now:.100} now")
+        elif difference := _find_difference(_dump_comparable(record, record), _dump_comparable(replayed, record)):
+            recorded_value, replayed_value = (json.dumps(value, ensure_ascii=False) for value in difference[1:])
+            lines.append(f"{name}: {difference[0]} is {recorded_value:.100} in {folder} and {replayed_value:.100} now")
         else:
             equal += 1
-    whole = equal > 0 and not lines
+    is_equal = equal > 0 and not lines
     left_out = f"; {errored} with errors left out" if errored else ""
-    echo(f"{'equal: ' if whole else ''}{equal} of {equal + len(lines)} records are equal{left_out}")
+    echo(f"{'equal: ' if is_equal else ''}{equal} of {equal + len(lines)} records are equal{left_out}")
     for line in lines[:SHOWN]:
         echo(f"  {line}")
-    if not whole:
+    if not is_equal:
         raise typer.Exit(1)
 
 
@@ -385,11 +395,13 @@ def _find_difference(ours: Any, theirs: Any, path: str = "") -> tuple[str, Any, 
     if isinstance(ours, dict) and isinstance(theirs, dict):
         pairs = [(key, ours.get(key), theirs.get(key)) for key in {**ours, **theirs}]
     elif isinstance(ours, list) and isinstance(theirs, list):
-        pairs = [(number, *each) for number, each in enumerate(zip_longest(ours, theirs))]
+        pairs = [(number, *pair) for number, pair in enumerate(zip_longest(ours, theirs))]
     else:
         return None if ours == theirs else (path, ours, theirs)
-    inside = (_find_difference(one, other, f"{path}.{key}".lstrip(".")) for key, one, other in pairs)
-    return next(filter(None, inside), None)
+    differences = (
+        _find_difference(our_value, their_value, f"{path}.{key}".lstrip(".")) for key, our_value, their_value in pairs
+    )
+    return next(filter(None, differences), None)
 
 
 # Plans
@@ -404,9 +416,9 @@ def _describe_plan(planned: Run) -> Iterator[str]:
     plan = planned.plan
     units = sum(isinstance(work, Unit) for work in planned.left)
     for arm, stream in plan.streams.items():
-        said = "" if plan.stream_trials == plan.rules.trials else " as protocol.stream_trials says"
+        reason = "" if plan.stream_trials == plan.rules.trials else " as protocol.stream_trials says"
         trials = (
-            f"{format_plural(plan.stream_trials, 'trial')} each{said}; each starts from what the one before it left"
+            f"{format_plural(plan.stream_trials, 'trial')} each{reason}; each starts from what the one before it left"
         )
         yield f"{arm.name}: one stream of {format_plural(stream, 'unit')}, {trials}"
     if plan.trainings:
@@ -429,11 +441,11 @@ def _describe_forecast(forecast: Forecast, dollars: float | None, hours: float) 
     """Describe a forecast, with the dollars unless it is free; None is an unknown price."""
     if not forecast.calls:
         return "no model calls left"
-    sent, answered = map(format_tokens, forecast.tokens)
+    input_tokens, output_tokens = map(format_tokens, forecast.tokens)
     per_role = ", ".join(f"{role} {count:,}" for role, count in forecast.calls.items())
     return (
         f"at most {forecast.total_calls:,} model calls ({per_role}) if no answer has to be asked for again; "
-        f"about {sent} tokens in and {answered} out if every trial uses all its steps"
+        f"about {input_tokens} tokens in and {output_tokens} out if every trial uses all its steps"
         + (f", {format_dollars(dollars)} uncached" if dollars else ", unpriced" if dollars is None else "")
         + (f", {_format_duration(hours)} at {SECONDS_PER_CALL:g} s an answer" if hours else "")
     )
@@ -451,8 +463,8 @@ def _describe_programs(programs: Programs, planned: Run) -> Iterator[str]:
         elif compiled.improved and compiled.model != model:
             yield f"{name} was confirmed by {compiled.model}, but plays by {model}: its verdict does not apply there"
         if compiled.trials not in (0, trials):
-            many = format_plural(compiled.trials, "trial")
-            yield f"{name} was compiled by the best of {many}; here it is the best of {trials}, the protocol's"
+            count = format_plural(compiled.trials, "trial")
+            yield f"{name} was compiled by the best of {count}; here it is the best of {trials}, the protocol's"
 
 
 # Compiles
@@ -463,10 +475,11 @@ def compile_and_print(
 ) -> None:
     experience = check_for_learning(config, [request.method])
     finished = load_finished_compile(out, config, request)
-    kept = 0 if finished else RolloutLogs(out).check_request(request.describe(config))
-    options, teacher = request.options, request.teacher
+    kept_rollouts = 0 if finished else RolloutLogs(out).check_request(request.describe(config))
+    options = request.options
+    teacher = request.teacher
     steps = f"each of the protocol's steps, {options.steps} at most; {jobs} at once"
-    if not (finished or kept or start.dry_run):  # what is kept may be all that it takes
+    if not (finished or kept_rollouts or start.dry_run):  # what is kept may be all that it takes
         start.check_backend(config)
         if teacher and teacher.backend:
             check_backend(teacher.backend, lambda *_: "--teacher")
@@ -476,10 +489,10 @@ def compile_and_print(
     if zero_shot := describe_zero_shot_reflector([request.method], make_reflection_settings(config), config):
         notes.append(zero_shot)
     if teacher:
-        asked = "" if teacher.backend else "; no model is asked for that"
-        notes.insert(0, f"{teacher.model} plays the train variants{asked}")
-    if kept:
-        rollouts = format_plural(kept, "rollout")
+        remark = "" if teacher.backend else "; no model is asked for that"
+        notes.insert(0, f"{teacher.model} plays the train variants{remark}")
+    if kept_rollouts:
+        rollouts = format_plural(kept_rollouts, "rollout")
         notes.insert(0, f"{rollouts} of an attempt that was cut short are kept, and not played again")
     announce(
         replace(start, yes=start.yes or finished is not None),
@@ -495,9 +508,10 @@ def compile_and_print(
     if start.dry_run:
         return
     if not (compiled := finished):
-        told = f"{out} holds the best so far; repeat the command, no rollout is played twice"
-        watch, skills = CompileProgress(request.max_rollouts), "skills" in request.method.memories
-        with open_watched(watch, config, jobs, skills, told) as (live, events):
+        resume_hint = f"{out} holds the best so far; repeat the command, no rollout is played twice"
+        watch = CompileProgress(request.max_rollouts)
+        skills = "skills" in request.method.memories
+        with open_watched(watch, config, jobs, skills, resume_hint) as (live, events):
             compiled = compile_agent(Agent(request.method.name), live, request, jobs, events, out)
     echo("\n".join(describe_compile(compiled)))
     _tell_cut_answers(compiled.usage, config.backend, teacher.name if teacher else "")
@@ -518,13 +532,16 @@ def build_and_print(build: ConstitutionBuild, head: str, notes: Sequence[str], s
         raise UsageError(f"{build.out} already exists; remove it or name another file with -o")
     else:
         work = [list_pending_jobs(plan, store) for plan, store in zip(build.plans, build.make_stores(), strict=True)]
-        calls = sum((Counter(forecast_calls(*each).calls) for each in zip(build.plans, work, strict=True)), Counter())
-        episodes, left = sum(len(plan.units) for plan in build.plans), sum(map(len, work))
-        if left and not start.dry_run:
+        calls = Counter[str]()
+        for plan, jobs in zip(build.plans, work, strict=True):
+            calls += Counter(forecast_calls(plan, jobs).calls)
+        episodes = sum(len(plan.units) for plan in build.plans)
+        pending = sum(map(len, work))
+        if pending and not start.dry_run:
             start.check_backend(build.config)
         first = f"plan: {head}, protocol {build.plan.protocol}, into {build.out}"
-        there = f"{episodes} episodes in sequence, {episodes - left} finished, {left} to play"
-        announce(start, build.config, Forecast(dict(calls)), first, [there], notes)
+        progress = f"{episodes} episodes in sequence, {episodes - pending} finished, {pending} to play"
+        announce(start, build.config, Forecast(dict(calls)), first, [progress], notes)
     if start.dry_run:
         return
     book = finished or _build_watched(build, start.max_cost)
@@ -537,17 +554,18 @@ def build_and_print(build: ConstitutionBuild, head: str, notes: Sequence[str], s
 
 
 def _tell_cut_answers(usage: Mapping[str, Usage], backend: str, teacher: str = "") -> None:
-    for role, spent in usage.items():
-        if spent.truncated:
+    for role, counts in usage.items():
+        if counts.truncated:
             name = teacher if role.startswith(TEACHING) else backend
             setting = f"backends.{name}.roles.{role.removeprefix(TEACHING)}.max_tokens"
-            echo(f"{format_plural(spent.truncated, 'answer')} of the {role} cut off at max_tokens: raise {setting}")
+            echo(f"{format_plural(counts.truncated, 'answer')} of the {role} cut off at max_tokens: raise {setting}")
 
 
 def _build_watched(build: ConstitutionBuild, max_cost: float | None) -> ConstitutionFile:
-    limit, kept = build.make_spend_limit(max_cost), "finished episodes are kept; repeat the command to resume"
+    limit = build.make_spend_limit(max_cost)
+    resume_hint = "finished episodes are kept; repeat the command to resume"
     watch = RunProgress(sum(len(plan.units) for plan in build.plans))
-    with open_watched(watch, build.config, 1, False, kept) as (live, events):
+    with open_watched(watch, build.config, 1, False, resume_hint) as (live, events):
         try:
             return build.run(live, limit, events)
         except LimitReached as reached:

@@ -53,8 +53,8 @@ def catch_interruptions() -> Iterator[ExitStatus]:
 @contextmanager
 def interrupt_on_sigterm(ending: ExitStatus) -> Iterator[None]:
     """Interrupt the block on SIGTERM and note that in `ending`."""
-    before = signal.getsignal(signal.SIGTERM)
-    if threading.current_thread() is not threading.main_thread() or before in (None, signal.SIG_IGN):
+    previous_handler = signal.getsignal(signal.SIGTERM)
+    if threading.current_thread() is not threading.main_thread() or previous_handler in (None, signal.SIG_IGN):
         yield
         return
     first: list[float] = []
@@ -74,7 +74,7 @@ def interrupt_on_sigterm(ending: ExitStatus) -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
 
 
 def exit_on_interrupt(code: int) -> None:
@@ -109,8 +109,8 @@ FIXES = {
 
 def find_os_error(error: Exception) -> OSError | None:
     """Return the system error that an exception is or hides; None if there is none with a number."""
-    found = find_shortage(error) or (error if isinstance(error, OSError) else None)
-    return found if found is not None and found.errno is not None else None
+    os_error = find_shortage(error) or (error if isinstance(error, OSError) else None)
+    return os_error if os_error is not None and os_error.errno is not None else None
 
 
 def to_rsso_error(error: OSError, playing: bool = False) -> RssoError:
@@ -134,8 +134,8 @@ class RedactedStream:
     def write(self, text: str) -> int:
         if not isinstance(text, str):
             return self._stream.write(text)
-        known = redact(text).encode(self._encoding, "backslashreplace")
-        return self._stream.write(known.decode(self._encoding))
+        encoded = redact(text).encode(self._encoding, "backslashreplace")
+        return self._stream.write(encoded.decode(self._encoding))
 
     def writelines(self, lines: Any) -> None:
         self.write("".join(lines))
@@ -148,9 +148,9 @@ class RedactedStream:
 
 @contextmanager
 def redact_streams() -> Iterator[None]:
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (RedactedStream(stream) for stream in before)
+    originals = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (RedactedStream(stream) for stream in originals)
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr = originals

@@ -53,8 +53,8 @@ def open_runs(folders: Sequence[Path]) -> PooledRuns:
 
 
 def print_left_out_files(store: Store) -> None:
-    for why in store.set_aside.values():
-        print_status(f"{why}: left out; the next run quarantines it")
+    for reason in store.set_aside.values():
+        print_status(f"{reason}: left out; the next run quarantines it")
 
 
 # A unit
@@ -72,14 +72,14 @@ def show_unit(folder: Path, unit: str | None, arm: str | None, trial: int | None
             scores = " ".join(str(trajectory.accumulator) for trajectory in record.trajectories) or "error"
             echo(f"{record.key}  {record.arm}  seed {record.seed}: {scores}")
         return
-    here = {record.arm: record for record in reversed(records) if record.key == unit}
-    if not here:
+    records_by_arm = {record.arm: record for record in reversed(records) if record.key == unit}
+    if not records_by_arm:
         raise UnknownName("unit", unit, {record.key for record in records})
-    if arm is not None and arm not in here:
-        raise UnknownName("arm", arm, here)
-    record = here[arm or [*here][-1]]
-    chosen = [result for result in record.trials if trial in (None, result.trial)]
-    if not chosen:
+    if arm is not None and arm not in records_by_arm:
+        raise UnknownName("arm", arm, records_by_arm)
+    record = records_by_arm[arm or [*records_by_arm][-1]]
+    results = [result for result in record.trials if trial in (None, result.trial)]
+    if not results:
         raise UsageError(f"{unit} has trials 1 to {len(record.trials)}, not {trial}")
     taught = group_values((item.trial, item) for item in trace_learnt_items(record))
     print_paragraph(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
@@ -95,7 +95,7 @@ def show_unit(folder: Path, unit: str | None, arm: str | None, trial: int | None
             calls = load_calls(store, record)
         except NotRecorded as error:
             print_status(f"no prompts: {error}")
-    for result in chosen:
+    for result in results:
         _print_trial(record, result, calls.get(result.trial, ()))
         for item in taught.get(result.trial, ()):
             _print_taught(record, item, f"learned{f' at step {item.step}' if item.step else ''}")
@@ -118,26 +118,30 @@ def _print_trial(record: JobRecord, result: TrialResult, calls: Sequence[Call]) 
         f"{trajectory.asked_back} asked back, {trajectory.no_effect} without effect",
         bold=True,
     )
-    before: dict[tuple[str, int], Any] = {}
+    previous_messages: dict[tuple[str, int], Any] = {}
     print_lines(trajectory.start.look, STEP_INDENT)
     for number, step in enumerate(trajectory.steps, start=1):
-        for call in (each for each in calls if each.step == number and each.role == "actor"):
-            _print_call(call, before)
+        for call in calls:
+            if call.step == number and call.role == "actor":
+                _print_call(call, previous_messages)
         _print_step(number, step)
-        for call in (each for each in calls if each.step == number and each.role != "actor"):
-            _print_call(call, before)
-    for role, text in ((role, text) for role, texts in result.unread.items() for text in texts):
-        print_paragraph(f"{role}, unreadable answer:", dim=True)
-        print_lines(text, STEP_INDENT, dim=True)
+        for call in calls:
+            if call.step == number and call.role != "actor":
+                _print_call(call, previous_messages)
+
+    for role, texts in result.unread.items():
+        for text in texts:
+            print_paragraph(f"{role}, unreadable answer:", dim=True)
+            print_lines(text, STEP_INDENT, dim=True)
 
 
 def _print_step(number: int, step: Step) -> None:
     """Print an action with its reward, what the actor said beside it, and what it then saw."""
     reward = f"  {step.reward:+d}" if step.reward else ""
     color = "green" if step.reward > 0 else None
-    first, *more = (step.action or "(malformed answer)").splitlines()
+    first, *rest = (step.action or "(malformed answer)").splitlines()
     print_paragraph(f"{number:3d} > {first}{reward}", color=color, hanging=STEP_INDENT)
-    print_lines("\n".join(more), STEP_INDENT)
+    print_lines("\n".join(rest), STEP_INDENT)
     for label, text in (
         ("thought:", step.reasoning),
         ("subgoal:", step.subgoal),
@@ -153,12 +157,12 @@ def _print_step(number: int, step: Step) -> None:
 def _print_call(call: Call, before: dict[tuple[str, int], Any]) -> None:
     """Print a call without the messages that repeat those of the previous request of its role, kept in `before`."""
     parameters = ", ".join(f"{name} {value}" for name, value in call.request["parameters"].items())
-    sent = [(each.get("role"), text_of(each.get("content"))) for each in call.request["messages"]]
-    new = [message for place, message in enumerate(sent) if before.get((call.role, place)) != message]
-    before |= {(call.role, place): message for place, message in enumerate(sent)}
-    again = f"{len(sent) - len(new)} of {len(sent)} messages as in the previous request"
-    echo(f"      [sent, {call.role}] {call.request['model']}; {parameters}; {again}", fg="cyan")
-    for role, text in new:
+    messages = [(message.get("role"), text_of(message.get("content"))) for message in call.request["messages"]]
+    new_messages = [message for place, message in enumerate(messages) if before.get((call.role, place)) != message]
+    before |= {(call.role, place): message for place, message in enumerate(messages)}
+    repetition = f"{len(messages) - len(new_messages)} of {len(messages)} messages as in the previous request"
+    echo(f"      [sent, {call.role}] {call.request['model']}; {parameters}; {repetition}", fg="cyan")
+    for role, text in new_messages:
         echo(f"      [{role}]\n{indent_text(text)}", fg="cyan")
     failed = f", {len(call.failed)} failed attempts before" if call.failed else ""
     name = f", {call.served}" if call.served else ""
@@ -221,17 +225,18 @@ def describe_compile(compiled: Compiled) -> Iterator[str]:
 
 def _describe_val_scores(compiled: Compiled) -> str:
     """Say what the chosen candidate scored where it was chosen, which is too high for that very reason."""
-    before, after = compiled.before, compiled.after
+    baseline = compiled.before
+    candidate = compiled.after
     on = format_plural(compiled.val, "val variant")
-    if before is None or after is None:
+    if baseline is None or candidate is None:
         return "the budget ended before the zero-shot program was scored"
     if not compiled.gained_on_val:
-        means = f"metric {100 * before.metric:.1f}, Mean {before.mean:.1f}"
+        means = f"metric {100 * baseline.metric:.1f}, Mean {baseline.mean:.1f}"
         return f"nothing better than the zero-shot program was found ({means}), on {on}"
     candidates = sum(bool(tried.scores) and not tried.placebo for tried in compiled.tried[1:])
     best = f"the best of {candidates} candidates there" if candidates > 1 else "the one candidate"
-    metric = f"metric {100 * before.metric:.1f} -> {100 * after.metric:.1f}"
-    return f"on {on}, where it is {best}: {metric}, Mean {before.mean:.1f} -> {after.mean:.1f}"
+    metric = f"metric {100 * baseline.metric:.1f} -> {100 * candidate.metric:.1f}"
+    return f"on {on}, where it is {best}: {metric}, Mean {baseline.mean:.1f} -> {candidate.mean:.1f}"
 
 
 def _count_programs(compiled: Compiled) -> str:
@@ -240,19 +245,19 @@ def _count_programs(compiled: Compiled) -> str:
     compared = {tried.program for tried in compiled.compared}
     for number, tried in _number_programs(compiled):
         if tried.program in compared:
-            came = "on all of val"
+            stage = "on all of val"
         elif tried.dropped:
-            came = "dropped on val"
+            stage = "dropped on val"
         else:
-            came = "cut short on val" if compiled.count_val_played(tried) else "on train alone"
-        groups.setdefault(came, []).append(number)
-    counts = [f"{len(numbers):,} {came} ({_join_numbers(numbers)})" for came, numbers in groups.items()]
+            stage = "cut short on val" if compiled.count_val_played(tried) else "on train alone"
+        groups.setdefault(stage, []).append(number)
+    counts = [f"{len(numbers):,} {stage} ({_join_numbers(numbers)})" for stage, numbers in groups.items()]
     return f"{format_plural(compiled.tried, 'program')} tried: {', '.join(counts) or 'no rollout came to its end'}"
 
 
 def _number_programs(compiled: Compiled) -> list[tuple[int, TriedProgram]]:
     """The programs with their numbers; files of early versions only have the order."""
-    return [(place if each.number is None else each.number, each) for place, each in enumerate(compiled.tried)]
+    return [(place if tried.number is None else tried.number, tried) for place, tried in enumerate(compiled.tried)]
 
 
 def _join_numbers(numbers: Sequence[int]) -> str:
@@ -263,23 +268,25 @@ def _join_numbers(numbers: Sequence[int]) -> str:
             ranges[-1] = [ranges[-1][0], number]
         else:
             ranges.append([number])
-    return ", ".join("-".join(map(str, each)) for each in ranges)
+    return ", ".join("-".join(map(str, bounds)) for bounds in ranges)
 
 
 def _name_kept(compiled: Compiled) -> str:
     """The kept candidate by its number, where the file lists it."""
-    numbers = [number for number, each in _number_programs(compiled) if each.program == compiled.chosen_program]
+    numbers = [number for number, tried in _number_programs(compiled) if tried.program == compiled.chosen_program]
     return f"candidate {numbers[0]}" if numbers else "the candidate"
 
 
 def describe_spending(usage: Mapping[str, Usage], amount: float | None = 0.0, calls: int | None = None) -> str:
     """Describe what was used by role, with the dollars unless it was free; None is an unknown price. `calls` are the
     requests sent, where some had no answer."""
-    spent = sum(usage.values(), Usage())
-    sent = format_plural(spent.calls if calls is None else calls, "model call")
-    per_role = ", ".join(f"{role} {each.calls:,}" for role, each in usage.items())
+    total = sum(usage.values(), Usage())
+    requests = format_plural(total.calls if calls is None else calls, "model call")
+    per_role = ", ".join(f"{role} {role_usage.calls:,}" for role, role_usage in usage.items())
     dollars = f", {format_dollars(amount)}" if amount is None or amount else ""
-    return f"{sent} ({per_role}), {format_tokens(spent.input)} tokens in, {format_tokens(spent.output)} out{dollars}"
+    return (
+        f"{requests} ({per_role}), {format_tokens(total.input)} tokens in, {format_tokens(total.output)} out{dollars}"
+    )
 
 
 def _describe_origin(file: Path, compiled: Compiled) -> Iterator[str]:
@@ -376,11 +383,11 @@ def print_constitution(book: ConstitutionFile) -> None:
         echo(book.constitution.document)
         return
     for category in ("abstract", "error"):
-        held = [rule for rule in book.constitution.rules if rule.lesson.category == category]
-        echo(f"{category.capitalize()} rules: {len(held)}", bold=True)
-        for rule in held:
-            often = f" (said {rule.count} times)" if rule.count > 1 else ""
-            echo(f"  {rule.id} {rule.lesson.line}{often}")
+        rules = [rule for rule in book.constitution.rules if rule.lesson.category == category]
+        echo(f"{category.capitalize()} rules: {len(rules)}", bold=True)
+        for rule in rules:
+            frequency = f" (said {rule.count} times)" if rule.count > 1 else ""
+            echo(f"  {rule.id} {rule.lesson.line}{frequency}")
     if book.variants:
         echo(f"learned on {format_plural(book.variants, 'variant')}: {', '.join(book.variants)}")
     if book.provenance.get("rule_based"):
@@ -393,29 +400,29 @@ def print_constitution(book: ConstitutionFile) -> None:
 def load_folders(folders: Sequence[Path]) -> tuple[PooledRuns, RunRecords]:
     """Load what was played in folders of runs, naming the files that cannot be read, or in those of logs of Reflexion.
     Raises `UsageError` where there is nothing."""
-    named = [parse_log_folder(folder) for folder in folders]
-    if logs := [folder for folder in named if holds_reflexion_logs(folder.path)]:
+    log_folders = [parse_log_folder(folder) for folder in folders]
+    if logs := [folder for folder in log_folders if holds_reflexion_logs(folder.path)]:
         if len(logs) < len(folders):
             raise UsageError(
                 f"{logs[0].path} holds logs of Reflexion, which only number their environments: nobody knows which of "
                 "them a run played too, so nothing can be compared; report the folders apart"
             )
-        read = read_reflexion_logs(logs)
-        return PooledRuns([]), RunRecords(read.records, success_only=True, remarks=read.remarks)
-    if wrong := [folder for folder in named if folder.name]:
-        if not wrong[0].path.is_dir():
-            raise UsageError(f"{wrong[0].path} is no folder")
+        reflexion_logs = read_reflexion_logs(logs)
+        return PooledRuns([]), RunRecords(reflexion_logs.records, success_only=True, remarks=reflexion_logs.remarks)
+    if labelled := [folder for folder in log_folders if folder.name]:
+        if not labelled[0].path.is_dir():
+            raise UsageError(f"{labelled[0].path} is no folder")
         raise UsageError(
-            f"{wrong[0].path} holds no logs of Reflexion. {wrong[0].name}= names the arm of such a folder; those of a "
-            "run have names already"
+            f"{labelled[0].path} holds no logs of Reflexion. {labelled[0].name}= names the arm of such a folder; those "
+            "of a run have names already"
         )
     pool = open_runs(folders)
-    played = replace(collect_played(pool), advisors=dict(_find_advisors(pool)))
+    pooled = replace(collect_played(pool), advisors=dict(_find_advisors(pool)))
     for store in pool.stores:
         print_left_out_files(store)
-    if not (played.records or played.trainings or played.begun or played.abandoned or played.under_way):
+    if not (pooled.records or pooled.trainings or pooled.begun or pooled.abandoned or pooled.under_way):
         raise UsageError(f"{folders[0]} holds no finished unit yet; repeat the command that made it")
-    return pool, played
+    return pool, pooled
 
 
 def _find_advisors(pool: PooledRuns) -> Iterator[tuple[str, str]]:
@@ -425,9 +432,9 @@ def _find_advisors(pool: PooledRuns) -> Iterator[tuple[str, str]]:
             kind, _, name = Path(path).parts[0].partition("+")
             if kind == "constitution":
                 with suppress(ValueError, TypeError, AttributeError):
-                    about = json.loads(text).get("provenance", {})
-                    models = {} if about.get("writer") == "omnireflect-symbolic" else about.get("models", {})
-                    advisor = str(models.get("advisor", "patterns" if "models" in about else "by hand"))
+                    provenance = json.loads(text).get("provenance", {})
+                    models = {} if provenance.get("writer") == "omnireflect-symbolic" else provenance.get("models", {})
+                    advisor = str(models.get("advisor", "patterns" if "models" in provenance else "by hand"))
                     for arm in store.read_identity()[1]:
                         if not name or name in arm.split("+"):
                             yield pool.label_arm(store, arm), advisor
@@ -454,15 +461,15 @@ def write_tables_and_figures(
     texts = build_table_files(analysis, with_paper) if table_folder else {}
     tables = {table_folder / name: text for name, text in texts.items() if table_folder}
     drawn = draw_figures(analysis, with_paper, bars) if figure_folder else []
-    figures = {figure_folder / f"{each.name}{end}": each for each in drawn for end in FORMATS if figure_folder}
+    figures = {figure_folder / f"{figure.name}{end}": figure for figure in drawn for end in FORMATS if figure_folder}
     for path, text in tables.items():
         check_output_path(path, "--tables", build_table_kind(text))
     for path in figures:
         check_output_path(path, "--figures", PICTURE)
     for path, text in tables.items():
         atomic_write_text(path, text)
-    for path, each in figures.items():
-        save_figure(each.figure, path)
+    for path, figure in figures.items():
+        save_figure(figure.figure, path)
     for folder, count in ((table_folder, len(tables)), (figure_folder, len(figures))):
         if folder:
             print_status(f"{format_plural(count, 'file')} in {folder}")
@@ -482,22 +489,22 @@ def write_html(
         list(describe_facts(analysis).items()),
         drawings,
     )
-    left = MOST_STEPS
+    remaining_steps = MOST_STEPS
 
     def find_calls(record: JobRecord) -> PageCalls:
         """Return the calls of a record, or why the page has none, and how long its trials took."""
-        nonlocal left
+        nonlocal remaining_steps
         steps = sum(len(trajectory.steps) for trajectory in record.trajectories)
-        for store, own in pool.find_sources(record):
-            if (log := store.load_log(store.path_of(own))) is not None:
-                if steps > left:
+        for store, stored_record in pool.find_sources(record):
+            if (log := store.load_log(store.path_of(stored_record))) is not None:
+                if steps > remaining_steps:
                     return PageCalls(why_not=TOO_MANY, seconds=log.seconds)
                 try:
-                    calls = load_calls(store, own)
+                    calls = load_calls(store, stored_record)
                 except NotRecorded as error:
-                    print_status(f"the page has no prompts of {own.arm} {own.key}: {error}")
+                    print_status(f"the page has no prompts of {stored_record.arm} {stored_record.key}: {error}")
                     return PageCalls(why_not="its log is damaged", seconds=log.seconds)
-                left -= steps
+                remaining_steps -= steps
                 return PageCalls(calls, seconds=log.seconds)
         return PageCalls(why_not=LOGS_ONLY if played.success_only else "its log is not in the folder of the run")
 

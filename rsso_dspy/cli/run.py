@@ -92,51 +92,61 @@ def run_methods(
     from rsso_dspy.programs.methods import READING, get_method
     from rsso_dspy.store.commands import RunSpec, Shard
 
-    typed: dict[str, Any] = {"methods": methods, "tasks": task_names, "variants": variants, "per_task": per_task}
-    typed |= {"trials": trials, "programs": programs}
-    typed["constitution"] = parse_constitutions(constitution) if constitution else None
+    values: dict[str, Any] = {"methods": methods, "tasks": task_names, "variants": variants, "per_task": per_task}
+    values |= {"trials": trials, "programs": programs}
+    values["constitution"] = parse_constitutions(constitution) if constitution else None
     of_model = options.name_model(start.model, start.base_url, start.backend)  # a key of it alone would be no backend
     file = load_config(start.config, [*of_model, *(start.set_ or ())], whole=False)
-    more: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     if quick:
-        benchmark, asks, more = _ask_quick_question(benchmark, typed)
+        benchmark, asks, extra = _ask_quick_question(benchmark, values)
         if until_decided or rounds is not None:
             rounds = rounds or asks.pop("per_task")
             asks["per_task"] = None
-        typed, out = {**typed, **asks}, out or QUICK_OUT
-    given = (*typed.values(), benchmark, protocol, seed, skills, shard, rounds, margin, until_decided or None)
+        values |= asks
+        out = out or QUICK_OUT
+    inputs = (*values.values(), benchmark, protocol, seed, skills, shard, rounds, margin, until_decided or None)
     settings = replace(start, dry_run=False, max_cost=None, yes=False)
-    says_nothing = all(each is None for each in given) and settings == options.Start()
+    says_nothing = all(value is None for value in inputs) and settings == options.Start()
     if replay is not None and says_nothing:
         replay_run(replay, out, start, jobs, file.run.engine)
         return
     if is_small := says_nothing and file == Config():
-        typed, out = {"tasks": ",".join(get_benchmark().tasks.examples), **SMALL}, out or SMALL_OUT
+        values = {"tasks": ",".join(get_benchmark().tasks.examples), **SMALL}
+        out = out or SMALL_OUT
         print_status("nothing is named to play, so a small run is played, by the rule-based embedded player")
-    asked = file.run.model_copy(update={name: value for name, value in typed.items() if value is not None})
-    keys = {"benchmark": benchmark, "seed": seed, "protocol.preset": protocol, "protocol.trials": asked.trials, **more}
+    merged = file.run.model_copy(update={name: value for name, value in values.items() if value is not None})
+    keys = {
+        "benchmark": benchmark,
+        "seed": seed,
+        "protocol.preset": protocol,
+        "protocol.trials": merged.trials,
+        **extra,
+    }
     config = start.build_config(keys, replay)
-    if config.protocol.frozen and skills is None and asked.constitution is None:
+    if config.protocol.frozen and skills is None and merged.constitution is None:
         raise UsageError("protocol.frozen needs memories to read; add --skills FILE or --constitution FILE")
-    files = split_names(asked.programs, "--programs")
+    files = split_names(merged.programs, "--programs")
     playing = load_programs(files)
     compiled_for = tuple(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
-    chosen = split_names(asked.methods, "--methods") if asked.methods is not None else compiled_for or FOUR
-    if asked.constitution is not None and not any("constitution" in get_method(name).memories for name in chosen):
-        chosen = tuple(f"{name}+{READING}" for name in chosen)
+    method_names = split_names(merged.methods, "--methods") if merged.methods is not None else compiled_for or FOUR
+    if merged.constitution is not None and not any(
+        "constitution" in get_method(name).memories for name in method_names
+    ):
+        method_names = tuple(f"{name}+{READING}" for name in method_names)
     spec = RunSpec(
-        methods=chosen,
+        methods=method_names,
         programs=tuple(playing),
         compiled=tuple(Path(file) for file, program in zip(files, playing.values(), strict=True) if program),
-        tasks=split_tasks(asked.tasks),
-        variants=split_names(asked.variants, "--variants") if asked.variants is not None else (),
-        per_task=asked.per_task,
+        tasks=split_tasks(merged.tasks),
+        variants=split_names(merged.variants, "--variants") if merged.variants is not None else (),
+        per_task=merged.per_task,
         rounds=rounds,
         margin=margin,
         until_decided=until_decided,
         out=out or OUT,
         skills=skills,
-        constitution=asked.constitution,
+        constitution=merged.constitution,
         shard=Shard.parse(shard) if shard else None,
     )
     plan_and_play(config, spec, playing, start, jobs, file.run.engine, like)
@@ -150,9 +160,9 @@ def _ask_quick_question(name: str | None, typed: dict[str, Any]) -> tuple[str, d
     from rsso_dspy.environments.benchmark import QUICK, get_benchmark
 
     set_by_it = ("methods", "tasks", "variants", "per_task", "trials")
-    named = [f"--{option.replace('_', '-')}" for option in set_by_it if typed[option] is not None]
-    if named:
-        raise UsageError(f"--quick says what is played: leave {' and '.join(named)} out, or leave out --quick")
+    conflicts = [f"--{option.replace('_', '-')}" for option in set_by_it if typed[option] is not None]
+    if conflicts:
+        raise UsageError(f"--quick says what is played: leave {' and '.join(conflicts)} out, or leave out --quick")
     name = name or QUICK
     study = get_benchmark(name).quick
     if study is None:
@@ -194,14 +204,14 @@ def evaluate_program(
     playing = load_programs([ZERO_SHOT, str(program)], candidate)
     config = start.build_config({"protocol.trials": trials})
     calibrated = tuple(dict.fromkeys(key.partition("::")[0] for key in compiled.calibration))
-    listed = variants not in (None, *config.active_benchmark.tasks.selections)
-    made = f"compiled by {compiled.optimizer} on {len(compiled.calibration)} variants under {compiled.protocol}"
-    print_status(f"{program}: {compiled.method}, {'made elsewhere' if compiled.is_made_elsewhere else made}")
+    lists_variants = variants not in (None, *config.active_benchmark.tasks.selections)
+    origin = f"compiled by {compiled.optimizer} on {len(compiled.calibration)} variants under {compiled.protocol}"
+    print_status(f"{program}: {compiled.method}, {'made elsewhere' if compiled.is_made_elsewhere else origin}")
     spec = RunSpec(
         methods=(compiled.method,),
         programs=tuple(playing),
         compiled=(program,),
-        tasks=None if listed else calibrated or None,
+        tasks=None if lists_variants else calibrated or None,
         variants=split_names(variants, "--variants") if variants is not None else (),
         per_task=per_task,
         out=out or Path("runs") / f"evaluate-{program.stem}",

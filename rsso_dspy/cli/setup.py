@@ -84,21 +84,22 @@ def _ask_backend(config: "Config", settings: Settings) -> str:
     from rsso_dspy.lm import Backend
 
     settings.check_backend(config)
-    own, at = config.active_backend, f"--set backends.{config.backend}"
-    longest = own.max_tokens if isinstance(own.max_tokens, int) else 1024
-    seconds = PATIENCE if settings.model is None else own.timeout  # a server of one's own may have to load its model
-    backend = Backend(own.model_copy(update={"timeout": seconds, "retries": 0}))
+    table = config.active_backend
+    at = f"--set backends.{config.backend}"
+    longest = table.max_tokens if isinstance(table.max_tokens, int) else 1024
+    seconds = PATIENCE if settings.model is None else table.timeout  # a server of one's own may have to load its model
+    backend = Backend(table.model_copy(update={"timeout": seconds, "retries": 0}))
     try:
         with dspy.context(disable_history=True, adapter=backend.adapter):
             answer = dspy.Predict("question -> answer")(question="Is water wet?", lm=backend.lm("actor", 0)).answer
     except AdapterParseError as error:
         raise BackendFailure(
-            f"{own.model} answered {redact(str(error.lm_response or ''))[:SHOWN]!r}, which adapter {own.adapter} "
-            f"cannot parse. Try {at}.adapter={'chat' if own.adapter == 'json' else 'json'}; {at}.max_tokens="
+            f"{table.model} answered {redact(str(error.lm_response or ''))[:SHOWN]!r}, which adapter {table.adapter} "
+            f"cannot parse. Try {at}.adapter={'chat' if table.adapter == 'json' else 'json'}; {at}.max_tokens="
             f"{2 * longest} if the answer was cut off; or another model"
         ) from None
     rule = " (rule-based, offline)" if backend.rule_based else ""
-    return f"{own.model}{rule} answered {redact(str(answer))[:SHOWN]!r}"
+    return f"{table.model}{rule} answered {redact(str(answer))[:SHOWN]!r}"
 
 
 @config_app.command("show")

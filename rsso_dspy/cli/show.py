@@ -71,13 +71,13 @@ def report_runs(
     price_of = load_prices(config, set_, folders)
     if html:
         check_output_path(html, "--html", PAGE)
-    pool, played = results.load_folders(folders)
-    points = find_margin(played) if margin is None else margin
+    pool, run_records = results.load_folders(folders)
+    points = find_margin(run_records) if margin is None else margin
     clusters: Cluster = "task types" if over == "types" else "variants"
-    analysis = analyze(played, price_of, Question(against, points, clusters, ceiling))
+    analysis = analyze(run_records, price_of, Question(against, points, clusters, ceiling))
     results.write_tables_and_figures(analysis, with_paper, bars, table_folder, figure_folder)
     if html:
-        results.write_html(pool, played, analysis, with_paper, bars, html)
+        results.write_html(pool, run_records, analysis, with_paper, bars, html)
         if not json_:
             results.print_headline(analysis, analysis.rule_based_note)
     if json_:
@@ -125,24 +125,25 @@ def export_runs(
     from rsso_dspy.environments.benchmark import DEFAULT
     from rsso_dspy.report.export import write_inspect_logs, write_parquet
 
-    pool, price_of = open_runs(folders), load_prices(None, None, folders)
-    whole = folders[0].resolve()
-    beside = whole if folders[0].name in ("", "..") else folders[0]
-    target = out or beside.with_name(f"{whole.name}-{format_}{'' if format_ == 'inspect' else '.parquet'}")
+    pool = open_runs(folders)
+    price_of = load_prices(None, None, folders)
+    resolved = folders[0].resolve()
+    sibling = resolved if folders[0].name in ("", "..") else folders[0]
+    target = out or sibling.with_name(f"{resolved.name}-{format_}{'' if format_ == 'inspect' else '.parquet'}")
     try:
         if format_ == "inspect":
             benchmark = pool.stores[0].read_identity()[0].get("config", {}).get("benchmark", DEFAULT)
-            logs = write_inspect_logs(target, whole.name, benchmark, collect_played(pool))
-            written = format_plural(logs, "file")
+            logs = write_inspect_logs(target, resolved.name, benchmark, collect_played(pool))
+            amount = format_plural(logs, "file")
         else:
             rows = write_parquet(target, format_, chain(pool.trainings(), pool.units()), price_of)
-            written = format_plural(rows, format_.removesuffix("s"))
+            amount = format_plural(rows, format_.removesuffix("s"))
     finally:
         for store in pool.stores:
             print_left_out_files(store)
-    if left := sum(len(store.load_begun()) for store in pool.stores):
-        print_status(f"{left} unfinished left out")
-    echo(f"{target}: {written}")
+    if unfinished := sum(len(store.load_begun()) for store in pool.stores):
+        print_status(f"{unfinished} unfinished left out")
+    echo(f"{target}: {amount}")
 
 
 def print_paper(
@@ -182,8 +183,8 @@ def print_tasks(
         variants = of.tasks.held_out(task, selection)
         budgets = [of.limit_steps(int(1.5 * of.budget.gold_length(variant))) for variant in variants]
         sizes = (len(of.tasks.indices(task, split)) for split in get_args(Split))
-        listed = " ".join(str(variant.index) for variant in variants)
-        rows.append([task, *sizes, Cell(f"{min(budgets)}-{max(budgets)}"), listed])
+        indices = " ".join(str(variant.index) for variant in variants)
+        rows.append([task, *sizes, Cell(f"{min(budgets)}-{max(budgets)}"), indices])
         guesses.append(of.count_guesses(task, data))
         strata.append("; ".join(of.strata(variants[0], data)))
 
@@ -195,8 +196,8 @@ def print_tasks(
         columns.append("strata")
         rows = [[*row, parts] for row, parts in zip(rows, strata, strict=True)]
     print_parts([build_sheet("tasks", "", columns, rows)])
-    most = f" {of.name} ends a trial after {of.budget.most_steps}." if of.budget.most_steps else ""
-    echo(f"Held-out: {sample}. Steps: floor(1.5 x gold length) per trial, smallest to largest of these.{most}")
+    limit = f" {of.name} ends a trial after {of.budget.most_steps}." if of.budget.most_steps else ""
+    echo(f"Held-out: {sample}. Steps: floor(1.5 x gold length) per trial, smallest to largest of these.{limit}")
     echo("Installed benchmarks, for --benchmark:")
     for name in list_benchmarks():
         try:
