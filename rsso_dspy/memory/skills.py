@@ -74,7 +74,8 @@ class RunningMoments:
             return np.full(len(values), NEUTRAL)
         mean = self.total / self.count
         deviation = sqrt(self.count * self.squares - self.total * self.total) / self.count
-        return np.maximum(0.0, (np.array(values, dtype=float) - mean + 2 * deviation) / deviation)
+        raised = np.array(values, dtype=float) - mean + 2 * deviation
+        return np.maximum(0.0, raised / deviation)
 
 
 COVERAGE = RunningMoments().add_values((3, 4, 5, 6))  # the lengths 3 to 6 for any windows (release, skillset.py:49-50)
@@ -388,7 +389,8 @@ class SkillMemory(Memory):
         reached: frozenset[str] = frozenset()
         if self.settings.skip_reached:
             reached = just_reached(steps, self.held.skills)
-        nearest = [skill for skill, _ in self.rank_skills(states[-1]) if skill.id not in reached]
+        ranking = self.rank_skills(states[-1])
+        nearest = [skill for skill, _ in ranking if skill.id not in reached]
         return render_skills(nearest[: self.settings.retrieved])
 
     def rank_skills(self, state: State) -> list[tuple[Skill, int]]:
@@ -438,7 +440,11 @@ class SkillMemory(Memory):
         if state.candidates:
             self._select_skill_set(state.candidates)
             self._build_library(counts)
-        return counts | {"pool": len(state.pool), "selected": len(state.selected), "library": len(state.library)}
+
+        counts["pool"] = len(state.pool)
+        counts["selected"] = len(state.selected)
+        counts["library"] = len(state.library)
+        return counts
 
     def snapshot(self) -> dict[str, Any]:
         return self.held.dump(self.settings)
@@ -466,14 +472,16 @@ class SkillMemory(Memory):
         for index, step in enumerate(trajectory.steps):
             counts["retrieved"] += bool(step.recalled)
             for name in step.recalled:
-                if name in skills:
-                    skills[name] = replace(skills[name], retrieved=skills[name].retrieved + 1)
+                skill = skills.get(name)
+                if skill is not None:
+                    skills[name] = replace(skill, retrieved=skill.retrieved + 1)
 
             pursued = find_pursued_skill(step, skills)
             if not pursued:
                 continue
             counts["targeted"] += 1
-            skills[pursued] = replace(skills[pursued], targeted=skills[pursued].targeted + 1)
+            skill = skills[pursued]
+            skills[pursued] = replace(skill, targeted=skill.targeted + 1)
             rewards = [later.reward for later in trajectory.steps[index:]]
             followed = any(points > 0 for points in rewards)
             events.setdefault(pursued, (_compute_return(rewards), followed))
@@ -505,11 +513,12 @@ class SkillMemory(Memory):
 
     def _list_partners(self, new: int, oldest: int) -> list[int]:
         """The pieces that a new one may be matched with: from the oldest to the one before it."""
-        pieces = self.held.pieces
         earlier = list(range(oldest, new))
-        if self.settings.pairs == "across-trials":
-            earlier = [index for index in earlier if pieces[index].trajectory != pieces[new].trajectory]
-        return earlier
+        if self.settings.pairs != "across-trials":
+            return earlier
+        pieces = self.held.pieces
+        trajectory = pieces[new].trajectory
+        return [index for index in earlier if pieces[index].trajectory != trajectory]
 
     def _get_piece_texts(self, index: int) -> PieceTexts:
         if index not in self._piece_texts:
@@ -650,7 +659,11 @@ class SkillMemory(Memory):
     def _ask_for_equivalence(self, new: Skill, library: Sequence[Skill]) -> bool:
         """Whether a model finds a skill of the library that equals the new one."""
         lines = [f"{number}. {describe_skill(skill)}" for number, skill in enumerate(library, start=1)]
-        answer = self.services.ask(self.asks[1], library="\n".join(lines), new_skill=describe_skill(new))
+        answer = self.services.ask(
+            self.asks[1],
+            library="\n".join(lines),
+            new_skill=describe_skill(new),
+        )
         if not answer:
             return False
         return any(1 <= number <= len(library) for number in answer.equivalent or ())
