@@ -88,8 +88,10 @@ class Constitution:
         progress = _remove_doubles(lesson for lesson in lessons if lesson.category == "progress")
         if not progress:
             return book
-        rules = [Rule(f"P{number}", lesson, task, source) for number, lesson in enumerate(progress, start=1)]
-        return replace(book, rules=(*book.select_rules(*LASTING), *rules))
+        rules = list(book.select_rules(*LASTING))
+        for number, lesson in enumerate(progress, start=1):
+            rules.append(Rule(f"P{number}", lesson, task, source))
+        return replace(book, rules=tuple(rules))
 
     def _add_lesson(self, lesson: Lesson, task: str, source: str) -> "Constitution":
         existing = _find_same_rule(lesson, self.rules)
@@ -114,7 +116,8 @@ class Constitution:
         id and count, one with words of several is their merge, and one that no new rule mostly contains is dropped. A
         category that the summary leaves out stays as it was."""
         categories = {lesson.category for lesson in lessons}
-        old_rules = [rule for rule in self.select_rules(*LASTING) if rule.lesson.category in categories]
+        lasting = self.select_rules(*LASTING)
+        old_rules = [rule for rule in lasting if rule.lesson.category in categories]
         summary = _remove_doubles(lesson for lesson in lessons if lesson.category in LASTING)
         homes = {rule.id: _find_successor(rule.lesson, summary) for rule in old_rules}
 
@@ -152,7 +155,14 @@ class Constitution:
         rules = []
         for row in data["rules"]:
             lesson = Lesson(row["category"], row["text"], row.get("solution", ""))
-            rules.append(Rule(row["id"], lesson, row.get("task", ""), row.get("source", ""), row["count"]))
+            rule = Rule(
+                id=row["id"],
+                lesson=lesson,
+                task=row.get("task", ""),
+                source=row.get("source", ""),
+                count=row["count"],
+            )
+            rules.append(rule)
         return cls(tuple(rules), data["numbered"], data.get("document", ""))
 
 
@@ -524,7 +534,9 @@ class ConstitutionMemory(Memory):
         return [category for category in LASTING if len(self.constitution.select_rules(category)) > most]
 
     def _exceeds_bounds(self) -> bool:
-        return bool(self._list_crowded()) or len(self.constitution.text) > self.settings.max_chars
+        if self._list_crowded():
+            return True
+        return len(self.constitution.text) > self.settings.max_chars
 
     def _summarize(self, source: str) -> None:
         """Summarize the lasting rules, and drop any surplus."""
