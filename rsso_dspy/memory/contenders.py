@@ -287,7 +287,9 @@ class ReasoningBank(EntryMemory):
         return [entry for entry in nearest if entry.learned in retrieved]
 
     def format_entry(self, entry: Entry) -> str:
-        return f"- {entry.data['title']}: {entry.data['description']}\n  {entry.text}"
+        title = entry.data["title"]
+        description = entry.data["description"]
+        return f"- {title}: {description}\n  {entry.text}"
 
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         answer = self.ask_about(trajectory, counts)
@@ -323,12 +325,18 @@ class AgentWorkflowMemory(EntryMemory):
             description = clean_text(workflow.description)
             steps = _clean_texts(workflow.steps)
             if description and steps:
-                self.held = [entry for entry in self.held if entry.data["target"].lower() != description.lower()]
+                self._drop_workflow(description)
                 self.add_entry("\n".join(steps), trajectory, trajectory.task, target=description)
 
+    def _drop_workflow(self, description: str) -> None:
+        name = description.lower()
+        self.held = [entry for entry in self.held if entry.data["target"].lower() != name]
+
     def format_entry(self, entry: Entry) -> str:
-        steps = [f"  {number}. {step}" for number, step in enumerate(entry.text.splitlines(), start=1)]
-        return "\n".join([entry.data["target"], *steps])
+        lines = [entry.data["target"]]
+        for number, step in enumerate(entry.text.splitlines(), start=1):
+            lines.append(f"  {number}. {step}")
+        return "\n".join(lines)
 
 
 class Cheatsheet(EntryMemory):
@@ -364,8 +372,10 @@ class Cheatsheet(EntryMemory):
 
         learned = self.held[-1].learned if self.held else ()
         entry = self.add_entry(cut_sheet or new_sheet[:limit], trajectory)
-        newest = replace(entry, learned=tuple(dict.fromkeys((*learned, *entry.learned))))
-        without = [version for version in self.held[:-1] if not version.is_learned_on(trajectory.variant.key)]
+        sources = dict.fromkeys((*learned, *entry.learned))
+        newest = replace(entry, learned=tuple(sources))
+        variant = trajectory.variant.key
+        without = [version for version in self.held[:-1] if not version.is_learned_on(variant)]
         self.held = [*without[-1:], newest]
 
 
@@ -385,8 +395,14 @@ class Playbook(EntryMemory):
         return int(entry.data["helpful"]) - int(entry.data["harmful"])
 
     def format_entry(self, entry: Entry) -> str:
-        counts = ", ".join(f"{tag} {entry.data[tag]}" for tag in self.TAGS if entry.data[tag])
-        label = f"{entry.id}: {counts}" if counts else entry.id
+        counts = []
+        for tag in self.TAGS:
+            count = entry.data[tag]
+            if count:
+                counts.append(f"{tag} {count}")
+        label = entry.id
+        if counts:
+            label += f": {', '.join(counts)}"
         return f"- [{label}] {entry.text}"
 
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
@@ -404,7 +420,8 @@ class Playbook(EntryMemory):
                 counts[tag] += 1
 
         for text in _clean_texts(answer.new_bullets or ())[: self.MOST]:
-            nearest = find_nearest(self.services.runtime.embed, text, [entry.text for entry in self.held])
+            bullets = [entry.text for entry in self.held]
+            nearest = find_nearest(self.services.runtime.embed, text, bullets)
             if nearest and nearest[0][1] >= self.ALIKE:
                 counts["again"] += 1
             else:
@@ -450,7 +467,8 @@ class Expel(EntryMemory):
             successes = self._solved
             self._solved = []
             sources = [(key, trial) for key, trial, _ in successes]
-            self._revise(trajectory, counts, sources, "", [text for _, _, text in successes])
+            texts = [text for _, _, text in successes]
+            self._revise(trajectory, counts, sources, "", texts)
 
     def _revise(
         self, trajectory: Trajectory, counts: dict[str, int], others: Sequence[Source], failed: str, solved: list[str]
