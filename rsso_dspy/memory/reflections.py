@@ -98,9 +98,12 @@ class Reflection:
 
 def pass_on_reflections(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     """The snapshot that the next unit starts from: everything is of others, nothing its own."""
-    carried = [*snapshot.get("carried", ()), *snapshot["plans"]][-MOST_PASSED_ON:]
-    lasting = {name: snapshot[name] for name in ("long_term", "patterns") if name in snapshot}
-    return {"plans": [], "carried": carried, **lasting}
+    plans = [*snapshot.get("carried", ()), *snapshot["plans"]]
+    passed_on: dict[str, Any] = {"plans": [], "carried": plans[-MOST_PASSED_ON:]}
+    for name in ("long_term", "patterns"):
+        if name in snapshot:
+            passed_on[name] = snapshot[name]
+    return passed_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +268,8 @@ class ReflectionMemory(Memory):
 
         if settings.has("across-tasks"):
             pattern = plan if trajectory.solved else str(answer.get("pattern") or "")
-            counts["patterns"] += self._patterns.add_pattern(pattern, trajectory.variant.key, trajectory.solved)
+            is_new = self._patterns.add_pattern(pattern, trajectory.variant.key, trajectory.solved)
+            counts["patterns"] += is_new
         if trajectory.solved and not settings.successes:
             return
         if settings.has("novelty") and self._is_known(plan):
@@ -374,7 +378,8 @@ class ReflectionMemory(Memory):
         return data
 
     def restore(self, data: Mapping[str, Any]) -> None:
-        self._own = [Reflection(**entry) for entry in data["plans"]][-self.settings.most_kept :]
+        plans = [Reflection(**entry) for entry in data["plans"]]
+        self._own = plans[-self.settings.most_kept :]
         self._others = [Reflection(**entry) for entry in data.get("carried", ())]
         self._long_term = LongTerm(**data.get("long_term", {}))
         self._patterns = PatternMemory.load(data.get("patterns", ()))
@@ -383,4 +388,5 @@ class ReflectionMemory(Memory):
 
     @classmethod
     def entries(cls, snapshot: dict[str, Any]) -> Sequence[Reflection]:
-        return [Reflection(**entry) for entry in (*snapshot["plans"], *snapshot.get("carried", ()))]
+        entries = [*snapshot["plans"], *snapshot.get("carried", ())]
+        return [Reflection(**entry) for entry in entries]
