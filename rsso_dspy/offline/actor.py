@@ -86,7 +86,11 @@ def _collect_proposals(
     prompt: ParsedPrompt, scene: Scene, goals: Goals, advice: Sequence[Advice]
 ) -> Sequence[Proposal]:
     """What the player would do by itself, and then what plans, skills and advice propose."""
-    unadvised = [*_answer_question(scene, goals), *_do_task(scene, goals), *_look_around(scene, goals)]
+    unadvised = [
+        *_answer_question(scene, goals),
+        *_do_task(scene, goals),
+        *_look_around(scene, goals),
+    ]
     name_step = partial(_name_things, scene=scene, own=unadvised, advice=advice)
     plan = select_plan_steps(prompt.get_region("plans_from_past_attempts"))
     skills = parse_skills(prompt.get_region("skills"))
@@ -143,7 +147,8 @@ def _note_rooms(scene: Scene) -> None:
     notes = scene.notes
     if scene.room and scene.room not in notes["searched"]:
         notes["searched"].append(scene.room)
-    rooms = dict.fromkeys([*notes["doors"], *find_rooms(scene.turns[-1].seen), *scene.doors])
+    in_sight = find_rooms(scene.turns[-1].seen)
+    rooms = dict.fromkeys([*notes["doors"], *in_sight, *scene.doors])
     notes["doors"] = [room for room in rooms if room not in notes["searched"]]
 
 
@@ -214,7 +219,8 @@ def _read_told(prompt: ParsedPrompt) -> Iterator[Advice]:
 def _answer_question(scene: Scene, goals: Goals) -> Iterator[Proposal]:
     """Answer which of several actions was meant: prefer one that the task mentions, else the first."""
     for index, (number, text) in enumerate(scene.options.items()):
-        weight = 90 + 0.1 * len(find_words(text) & goals.words) - 0.05 * index
+        shared = find_words(text) & goals.words
+        weight = 90 + 0.1 * len(shared) - 0.05 * index
         yield Proposal(number, weight, f"the world asks which one is meant, and I mean {text}")
 
 
@@ -306,18 +312,20 @@ def _look_around(scene: Scene, goals: Goals) -> Iterator[Proposal]:
 
 
 def _visit_rooms(scene: Scene, goals: Goals) -> Iterator[Proposal]:
-    focused = scene.notes["focused"]
+    """Go where something was seen, where the task points, and where nobody has looked yet."""
+    notes = scene.notes
     pending = [target for target in _list_open_targets(scene, goals) if not target.last]
-    carried = not pending and any(thing.held and name in focused for name, thing in scene.things.items())
+    held = [name for name, thing in scene.things.items() if thing.held]
+    carried = not pending and any(name in notes["focused"] for name in held)
     sightings = _find_sightings(scene, goals, pending, _DELIVER if carried else _SEEN)
 
-    rooms = dict.fromkeys([*goals.places, *scene.doors, *scene.notes["doors"], *scene.notes["searched"]])
+    rooms = dict.fromkeys([*goals.places, *scene.doors, *notes["doors"], *notes["searched"]])
     rooms.pop(scene.room, None)
     for room in rooms:
         if room in sightings:
             sighting = sightings[room]
             yield Proposal(f"teleport to {room}", sighting.weight, f"I saw {sighting.name} in the {room}")
-        elif room not in scene.notes["searched"]:
+        elif room not in notes["searched"]:
             if room not in goals.places:
                 weight = _UNSEEN
             else:
@@ -436,8 +444,10 @@ def _follow_advice(advice: Sequence[Advice], scene: Scene) -> Iterator[Proposal]
 
 
 def _is_possible(command: Command, scene: Scene) -> bool:
-    if command.verb in TRAVEL:  # "a room not seen yet" names none
-        return len(find_words(command.thing)) in (1, 2) and command.thing not in scene.notes["searched"]
+    """Whether the things of a command are here, or it leads to a room that was not searched yet."""
+    if command.verb in TRAVEL:
+        words = find_words(command.thing)  # "a room not seen yet" names none
+        return len(words) in (1, 2) and command.thing not in scene.notes["searched"]
     if command.place and command.place not in scene.things:
         return False
     return command.thing in scene.things
