@@ -45,8 +45,12 @@ class Act(NamedTuple):
 
 def parse_transcript(transcript: str, outcome: str) -> list[Act]:
     """The numbered actions with what was seen after each and what it changed the score by."""
-    changes = {int(step): int(change) for change, step in _GAIN.findall(outcome)}
-    changes |= {int(step): int(change) for step, change in _LOSS.findall(outcome)}
+    changes = {}
+    for change, step in _GAIN.findall(outcome):
+        changes[int(step)] = int(change)
+    for step, change in _LOSS.findall(outcome):
+        changes[int(step)] = int(change)
+
     pieces = _STEP.split(transcript)
     acts: list[Act] = []
     for number, action, below in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
@@ -67,7 +71,8 @@ def select_actions_to_repeat(acts: Sequence[Act]) -> list[Act]:
     Read backwards: an action is kept when it raised the score, when a kept action needs a thing it handled, or, for
     travel and opening, when something kept happened in that room afterwards.
     """
-    last_gain = max((index for index, act in enumerate(acts) if act.gain > 0), default=-1)
+    gains = [index for index, act in enumerate(acts) if act.gain > 0]
+    last_gain = max(gains, default=-1)
     useful: list[Act] = []
     needed: set[str] = set()
     useful_here = False
@@ -119,9 +124,10 @@ def write_reflection(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, A
     if steps:
         earned = sum(act.gain for act in acts if act.gain > 0)
         plan.append(f"Repeat what earned {earned} points: {steps}.")
-    actions = [*_list_useless_actions(failed, costly), *_list_circled_actions(prompt.get_region("loops"))]
-    helpful = {act.meant for act in useful}
-    plan += [f"Do not {action}." for action in dict.fromkeys(actions) if action and action not in helpful]
+    actions = _list_useless_actions(failed, costly)
+    actions += _list_circled_actions(prompt.get_region("loops"))
+    helpful = {"", *(act.meant for act in useful)}
+    plan += [f"Do not {action}." for action in dict.fromkeys(actions) if action not in helpful]
     plan += [f"Avoid {search}." for search in _list_useless_searches(acts, useful)]
     plan += orders
 
@@ -149,8 +155,9 @@ def _find_next_target(task: str, acts: Sequence[Act]) -> Target | None:
 
 def _list_useless_actions(failed: Sequence[Act], costly: Sequence[Act]) -> list[str]:
     """The actions that cost points, and the first that did nothing. Travel is none of them: it fails here alone."""
-    useless = dict.fromkeys(act.text for act in failed if act.text.split(" ")[0] not in TRAVEL)
-    return [act.meant for act in costly] + list(useless)[:_FAILURES]
+    texts = dict.fromkeys(act.text for act in failed)
+    useless = [text for text in texts if text.split(" ")[0] not in TRAVEL]
+    return [act.meant for act in costly] + useless[:_FAILURES]
 
 
 def _list_circled_actions(loops: str) -> list[str]:
@@ -209,7 +216,8 @@ def _describe_mistakes(acts: Sequence[Act], failed: Sequence[Act], costly: Seque
         names = ", ".join(dict.fromkeys(act.text for act in failed[:3]))
         mistakes.append(f"{len(failed)} of {len(acts)} actions did nothing, such as {names}.")
 
-    last_gain = max((act.number for act in acts if act.gain > 0), default=0)
+    gains = [act.number for act in acts if act.gain > 0]
+    last_gain = max(gains, default=0)
     if len(acts) - last_gain > 2:
         mistakes.append("The steps after the last gain earned nothing." if last_gain else "No step earned anything.")
     return mistakes or ["The attempt went the right way but came to its end too early."]
