@@ -44,9 +44,12 @@ def parse_excerpts(text: str) -> list[Excerpt]:
     """The excerpts of an ``examples`` region."""
     excerpts = []
     answers: dict[str, str] = {}
-    for part in filter(_ACTION.search, _EXCERPT.split(text)):
+    for part in _EXCERPT.split(text):
         actions = _ACTION.findall(part)
-        answers |= {number: observation.strip() for number, observation in _OBSERVATION.findall(part)}
+        if not actions:
+            continue
+        for number, observation in _OBSERVATION.findall(part):
+            answers[number] = observation.strip()
         excerpt = Excerpt(
             actions=tuple(normalize_words(action) for _, action in actions),
             observations=tuple(answers[number] for number, _ in actions if number in answers),
@@ -121,7 +124,8 @@ def _find_common_steps(excerpts: Sequence[Excerpt]) -> list[Command]:
     first_row, *other_rows = map(_list_commands, excerpts)
     steps: list[Command] = []
     for position, first in enumerate(first_row):
-        alike = [first, *(row[position] for row in other_rows if position < len(row))]
+        others = [row[position] for row in other_rows if position < len(row)]
+        alike = [first, *others]
         if any(command.verb != first.verb for command in alike):
             continue
         step = _merge_commands(alike)
