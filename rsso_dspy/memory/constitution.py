@@ -63,8 +63,10 @@ class Constitution:
             return self.document
         parts = []
         for category in LASTING:
-            if rules := self.select_rules(category):
-                parts.append("\n".join([HEADINGS[category], *(f"- {rule.lesson.line}" for rule in rules)]))
+            rules = self.select_rules(category)
+            if rules:
+                lines = [f"- {rule.lesson.line}" for rule in rules]
+                parts.append("\n".join([HEADINGS[category], *lines]))
         return "\n\n".join(parts)
 
     @property
@@ -82,20 +84,25 @@ class Constitution:
         for lesson in lessons:
             if lesson.category != "progress":
                 book = book._add_lesson(lesson, task, source)
+
         progress = _remove_doubles(lesson for lesson in lessons if lesson.category == "progress")
         if not progress:
             return book
-        rules = [Rule(f"P{number}", lesson, task, source) for number, lesson in enumerate(progress, start=1)]
-        return replace(book, rules=(*book.select_rules(*LASTING), *rules))
+        rules = list(book.select_rules(*LASTING))
+        for number, lesson in enumerate(progress, start=1):
+            rules.append(Rule(f"P{number}", lesson, task, source))
+        return replace(book, rules=tuple(rules))
 
     def _add_lesson(self, lesson: Lesson, task: str, source: str) -> "Constitution":
-        if existing := next((rule for rule in self.rules if _is_same(rule.lesson, lesson)), None):
-            counted = replace(existing, count=existing.count + 1)
-            rules = tuple(counted if rule is existing else rule for rule in self.rules)
-            return replace(self, rules=rules, edits=(*self.edits, "again"))
-        number = self.numbered + 1
-        rule = Rule(f"{lesson.category[0].upper()}{number}", lesson, task, source)
-        return Constitution((*self.rules, rule), number, edits=(*self.edits, "written"))
+        existing = _find_same_rule(lesson, self.rules)
+        if existing is None:
+            number = self.numbered + 1
+            rule = Rule(_make_id(lesson, number), lesson, task, source)
+            return Constitution((*self.rules, rule), number, edits=(*self.edits, "written"))
+
+        counted = replace(existing, count=existing.count + 1)
+        rules = tuple(counted if rule is existing else rule for rule in self.rules)
+        return replace(self, rules=rules, edits=(*self.edits, "again"))
 
     def keep_categories(self, categories: Sequence[Category]) -> "Constitution":
         return replace(self, rules=self.select_rules(*categories))
@@ -109,7 +116,8 @@ class Constitution:
         id and count, one with words of several is their merge, and one that no new rule mostly contains is dropped. A
         category that the summary leaves out stays as it was."""
         categories = {lesson.category for lesson in lessons}
-        old_rules = [rule for rule in self.select_rules(*LASTING) if rule.lesson.category in categories]
+        lasting = self.select_rules(*LASTING)
+        old_rules = [rule for rule in lasting if rule.lesson.category in categories]
         summary = _remove_doubles(lesson for lesson in lessons if lesson.category in LASTING)
         homes = {rule.id: _find_successor(rule.lesson, summary) for rule in old_rules}
 
@@ -118,58 +126,102 @@ class Constitution:
         edits: list[Edit] = list(self.edits)
         for lesson in summary:
             sources = [rule for rule in old_rules if homes[rule.id] is lesson]
-            same = next((rule for rule in sources if _is_same(rule.lesson, lesson)), None)
-            count = sum(rule.count for rule in sources) or 1
-            number += same is None
-            name = same.id if same else f"{lesson.category[0].upper()}{number}"
-            tasks = tuple(dict.fromkeys(rule.task for rule in sources))
-            origin = " + ".join(dict.fromkeys(part for rule in sources for part in rule.source.split(" + "))) or source
-            rules.append(Rule(name, lesson, tasks[0] if len(tasks) == 1 else "", origin, count))
+            same = _find_same_rule(lesson, sources)
+            if same is None:
+                number += 1
+                name = _make_id(lesson, number)
+            else:
+                name = same.id
+            rules.append(_merge_rules(sources, name, lesson, source))
             if sources != [same]:
                 edits.append("merged" if sources else "written")
+
         edits += ["dropped" for rule in old_rules if homes[rule.id] is None]
-        untouched = (rule for rule in self.rules if rule.lesson.category not in categories)
+        untouched = [rule for rule in self.rules if rule.lesson.category not in categories]
         return Constitution((*rules, *untouched), number, edits=tuple(edits))
 
     def dump(self) -> dict[str, Any]:
-        rules = [{**asdict(rule), **asdict(rule.lesson), "lesson": ""} for rule in self.rules]
-        document = {"document": self.document} if self.document else {}
-        rows = [{k: v for k, v in row.items() if v} for row in rules]
-        return {"rules": rows, "numbered": self.numbered, **document}
+        rows = []
+        for rule in self.rules:
+            row = {**asdict(rule), **asdict(rule.lesson), "lesson": ""}
+            rows.append({name: value for name, value in row.items() if value})
+        data: dict[str, Any] = {"rules": rows, "numbered": self.numbered}
+        if self.document:
+            data["document"] = self.document
+        return data
 
     @classmethod
     def load(cls, data: dict[str, Any]) -> "Constitution":
         rules = []
         for row in data["rules"]:
             lesson = Lesson(row["category"], row["text"], row.get("solution", ""))
-            rules.append(Rule(row["id"], lesson, row.get("task", ""), row.get("source", ""), row["count"]))
+            rule = Rule(
+                id=row["id"],
+                lesson=lesson,
+                task=row.get("task", ""),
+                source=row.get("source", ""),
+                count=row["count"],
+            )
+            rules.append(rule)
         return cls(tuple(rules), data["numbered"], data.get("document", ""))
 
 
+def _make_id(lesson: Lesson, number: int) -> str:
+    letter = lesson.category[0].upper()
+    return f"{letter}{number}"
+
+
+def _merge_rules(sources: Sequence[Rule], name: str, lesson: Lesson, author: str) -> Rule:
+    """A lesson as the rule that takes the place of others; where there are none, the author's own."""
+    tasks = list(dict.fromkeys(rule.task for rule in sources))
+    task = tasks[0] if len(tasks) == 1 else ""
+    origins: list[str] = []
+    for rule in sources:
+        origins += rule.source.split(" + ")
+    source = " + ".join(dict.fromkeys(origins)) or author
+    count = sum(rule.count for rule in sources) or 1
+    return Rule(name, lesson, task, source, count)
+
+
 def _normalize_lesson(lesson: Lesson) -> str:
-    return f"{lesson.category} {' '.join(_WORDS.findall(lesson.line.lower()))}"
+    words = " ".join(_WORDS.findall(lesson.line.lower()))
+    return f"{lesson.category} {words}"
 
 
 def _is_same(one: Lesson, other: Lesson) -> bool:
     return _normalize_lesson(one) == _normalize_lesson(other)
 
 
+def _find_same_rule(lesson: Lesson, rules: Iterable[Rule]) -> Rule | None:
+    return next((rule for rule in rules if _is_same(rule.lesson, lesson)), None)
+
+
 def _remove_doubles(lessons: Iterable[Lesson]) -> list[Lesson]:
     return list({_normalize_lesson(lesson): lesson for lesson in lessons}.values())
 
 
-def _find_successor(lesson: Lesson, made: Sequence[Lesson]) -> Lesson | None:
-    if same := next((candidate for candidate in made if _is_same(candidate, lesson)), None):
-        return same
-    best = max(made, key=lambda candidate: compute_word_overlap(lesson, candidate), default=None)
-    return best if best is not None and compute_word_overlap(lesson, best) >= ALIKE else None
+def _find_successor(lesson: Lesson, candidates: Sequence[Lesson]) -> Lesson | None:
+    """The candidate that says the same, or else the one with most of the lesson's words, if they are enough."""
+    for candidate in candidates:
+        if _is_same(candidate, lesson):
+            return candidate
+    best = max(candidates, key=lambda candidate: compute_word_overlap(lesson, candidate), default=None)
+    if best is None or compute_word_overlap(lesson, best) < ALIKE:
+        return None
+    return best
 
 
 def compute_word_overlap(one: Lesson, other: Lesson) -> float:
     """The share of one lesson's words that the other contains; 0 for different categories."""
-    ours = set(_WORDS.findall(one.line.lower())) - _FILLERS
-    theirs = set(_WORDS.findall(other.line.lower())) - _FILLERS
-    return len(ours & theirs) / len(ours) if ours and one.category == other.category else 0.0
+    ours = _find_content_words(one)
+    theirs = _find_content_words(other)
+    if not ours or one.category != other.category:
+        return 0.0
+    return len(ours & theirs) / len(ours)
+
+
+def _find_content_words(lesson: Lesson) -> set[str]:
+    return set(_WORDS.findall(lesson.line.lower())) - _FILLERS
 
 
 def condense_rules(book: Constitution) -> list[Lesson]:
@@ -189,8 +241,7 @@ def select_agreed(samples: Sequence[Sequence[Lesson]], asked: int, by: Agreement
     if asked == 1:
         return list(samples[0])
     if by == "consistent":
-        shares = [sum(_compute_agreement(sample, peer) for peer in samples) for sample in samples]
-        return list(samples[shares.index(max(shares))])
+        return list(_find_most_consistent(samples))
     agreed: list[Lesson] = []
     for lesson in chain.from_iterable(samples):
         votes = sum(_find_successor(lesson, sample) is not None for sample in samples)
@@ -199,10 +250,23 @@ def select_agreed(samples: Sequence[Sequence[Lesson]], asked: int, by: Agreement
     return agreed
 
 
+def _find_most_consistent(samples: Sequence[Sequence[Lesson]]) -> Sequence[Lesson]:
+    """The answer that shares the most with all, the first of equals."""
+    shares = []
+    for sample in samples:
+        agreements = [_compute_agreement(sample, peer) for peer in samples]
+        shares.append(sum(agreements))
+    return samples[shares.index(max(shares))]
+
+
 def _compute_agreement(one: Sequence[Lesson], other: Sequence[Lesson]) -> float:
     """The share of the lessons of two answers that both hold."""
-    pairs = [*((lesson, other) for lesson in one), *((lesson, one) for lesson in other)]
-    return sum(_find_successor(*pair) is not None for pair in pairs) / len(pairs) if pairs else 1.0
+    total = len(one) + len(other)
+    if not total:
+        return 1.0
+    shared = sum(_find_successor(lesson, other) is not None for lesson in one)
+    shared += sum(_find_successor(lesson, one) is not None for lesson in other)
+    return shared / total
 
 
 # The memory: who writes, writing during an episode, keeping, summarizing.
@@ -232,19 +296,29 @@ class ConstitutionSettings:
     def count_writings(self, steps: int) -> int:
         """Calls of a writer that is asked every `r_freq` steps, at most, in an episode of so many steps."""
         rounds, rest = divmod(steps, self.r_freq)
-        last = steps > 0 and self.at_end
         parts = len(_split_calls(self.categories, self.prompts))
         last_parts = len(_split_calls(self.lasting, self.prompts))
-        replaced = last and rest == 0 and last_parts > 0
-        return self.samples * ((rounds - replaced) * parts + last * last_parts)
+
+        writings = rounds * parts
+        if steps > 0 and self.at_end:
+            if rest == 0 and last_parts > 0:
+                writings -= parts  # the writing at the end takes the place of this one
+            writings += last_parts
+        return self.samples * writings
 
     def count_summaries(self, tasks: int) -> int:
         """Calls of the summarizer over so many tasks, without those that the bounds bring."""
-        return -(-tasks // self.s_freq) * len(_split_calls(self.lasting, self.summaries))
+        summaries = -(-tasks // self.s_freq)  # rounded up
+        return summaries * len(_split_calls(self.lasting, self.summaries))
 
 
 def _split_calls(categories: tuple[Category, ...], form: Calls) -> list[tuple[Category, ...]]:
-    return [(category,) for category in categories] if form == "separate" else [categories] if categories else []
+    """The categories that each call is for."""
+    if form == "separate":
+        return [(category,) for category in categories]
+    if not categories:
+        return []
+    return [categories]
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,9 +333,13 @@ class PartialEpisode:
 def select_category_examples(examples: str, categories: Sequence[Category]) -> str:
     """Remove the rules of other categories from a writer's examples. Empty if no rules are left."""
     pruned = examples
-    for category in (category for category in CATEGORIES if category not in categories):
-        pruned = re.sub(rf"^{category.capitalize()} rules:\n(?:- .*(?:\n|\Z))*", "", pruned, flags=re.M)
-    return pruned if pruned == examples or re.search(r"^\w+ rules:$", pruned, re.M) else ""
+    for category in CATEGORIES:
+        if category not in categories:
+            section = rf"^{category.capitalize()} rules:\n(?:- .*(?:\n|\Z))*"
+            pruned = re.sub(section, "", pruned, flags=re.M)
+    if pruned == examples or re.search(r"^\w+ rules:$", pruned, re.M):
+        return pruned
+    return ""
 
 
 def require_examples(
@@ -276,9 +354,10 @@ def require_examples(
     name."""
     if writing != "neuro-symbolic":
         return ""
-    lacking = [part for part in _split_calls(kept, prompts) if not select_category_examples(examples, part)]
+    parts = _split_calls(kept, prompts)
+    lacking = [part for part in parts if not select_category_examples(examples, part)]
     if prompts == "separate" and 0 < len(lacking) < len(kept):
-        names = " or ".join(category for part in lacking for category in part)
+        names = " or ".join(chain.from_iterable(lacking))
         raise UsageError(
             f"{method}: its writer is asked for each category in a call of its own (memory.constitution.prompts = "
             f"separate), and its examples hold no {names} rules: these calls would be those of a neural writer. "
@@ -286,9 +365,10 @@ def require_examples(
             "(memory.constitution.categories), or ask for all in one call (memory.constitution.prompts=joint)"
         )
     if lacking or not kept:
+        names = " or ".join(kept) or "any"
         raise UsageError(
             f"{method}: its writer is shown rules that patterns drew from play, and there are no such examples with "
-            f"{' or '.join(kept) or 'any'} rules. Name a constitution file that holds some, --set "
+            f"{names} rules. Name a constitution file that holds some, --set "
             "memory.constitution.examples=FILE (`rsso-dspy constitution build --writer symbolic -o FILE` writes one if "
             "the benchmark has `lessons`), or take a neural writer"
         )
@@ -308,20 +388,27 @@ class ConstitutionMemory(Memory):
     def __init__(self, services: Services):
         super().__init__(services)
         self.settings: ConstitutionSettings = services.runtime.constitution or ConstitutionSettings()
-        method, settings = services.method, self.settings
+        method = services.method
         self._writes: bool = method.writing is not None
         self._by_patterns: bool = method.writing == "symbolic"
         self._examples = require_examples(
-            method.name, method.writing, services.runtime.examples, settings.categories, settings.prompts
+            method.name,
+            method.writing,
+            services.runtime.examples,
+            self.settings.categories,
+            self.settings.prompts,
         )
-        self._kept = self.constitution = Constitution()
-        self._variant, self._task = Variant("", 0), ""
         self._asked = {"priorities": True} if self.settings.priorities else {}
-        self._tasks, self._met = 0, ""  # tasks played, and the variant of the last one
+        self._kept = self.constitution = Constitution()
+        self._variant = Variant("", 0)
+        self._task = ""
+        self._tasks = 0  # that were played
+        self._met = ""  # the variant of the last one
         self._counts: dict[str, int] = {}
 
     def begin_trial(self, variant: Variant, task: str) -> None:
-        self._variant, self._task = variant, task
+        self._variant = variant
+        self._task = task
         self.constitution = self._kept
         self._counts = dict.fromkeys(("calls", "written", "again", "malformed", "merged", "dropped", "summaries"), 0)
         if self._by_patterns and not self.constitution.rules:
@@ -330,13 +417,16 @@ class ConstitutionMemory(Memory):
     def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:  # noqa: ARG002
         if self.constitution.document:
             return Recall(items=(Document(self.constitution.document),))
-        limit = self.settings.relevant
+
         rules = sorted(self.constitution.select_rules(*LASTING), key=self._get_priority)
         lines = [rule.lesson.line for rule in rules]
+        limit = self.settings.relevant
         if limit is not None and len(lines) > limit:
-            nearest = find_nearest(self.services.runtime.embed, self._task, lines)[:limit]
-            lines = [lines[place] for place in sorted(place for place, _ in nearest)]
-        progress = (f"- {rule.lesson.line}" for rule in self.constitution.select_rules("progress"))
+            nearest = find_nearest(self.services.runtime.embed, self._task, lines)
+            places = [place for place, _ in nearest[:limit]]
+            lines = [lines[place] for place in sorted(places)]
+
+        progress = [f"- {rule.lesson.line}" for rule in self.constitution.select_rules("progress")]
         return Recall(items=tuple(lines), progress="\n".join(progress))
 
     def observe(self, states: Sequence[State], steps: Sequence[Step]) -> None:
@@ -347,25 +437,34 @@ class ConstitutionMemory(Memory):
         """Write the lessons of the last step, with `at_end` of the whole episode; drop progress rules; summarize every
         `s_freq` tasks, where several trials of one variant in a row are one."""
         if self._writes:
-            ended = trajectory if self.settings.at_end and not self._by_patterns else None
-            due = ended is not None or self._is_write_due(len(trajectory.steps))
-            if trajectory.steps and self.settings.lasting and due:
-                self._write_rules(trajectory.states, trajectory.steps, ended)
+            self._write_at_end(trajectory)
             self.constitution = self.constitution.keep_categories(LASTING)
-            new = trajectory.variant.key != self._met
-            self._met = trajectory.variant.key
-            self._tasks += new
-            if new and self._tasks % self.settings.s_freq == 0:
-                self._summarize(trajectory.variant.key)
+            self._count_task(trajectory.variant.key)
         self._kept = self.constitution
         return {**self._counts, "held": len(self._kept.entries)}
+
+    def _write_at_end(self, trajectory: Trajectory) -> None:
+        ended = trajectory if self.settings.at_end and not self._by_patterns else None
+        due = ended is not None or self._is_write_due(len(trajectory.steps))
+        if trajectory.steps and self.settings.lasting and due:
+            self._write_rules(trajectory.states, trajectory.steps, ended)
+
+    def _count_task(self, variant: str) -> None:
+        """Count the variant if it is another than in the last trial, and summarize if it is time."""
+        if variant == self._met:
+            return
+        self._met = variant
+        self._tasks += 1
+        if self._tasks % self.settings.s_freq == 0:
+            self._summarize(variant)
 
     def snapshot(self) -> dict[str, Any]:
         return {**self._kept.dump(), "tasks": self._tasks, "met": self._met}
 
     def restore(self, data: dict[str, Any]) -> None:
         self._kept = self.constitution = Constitution.load(data).keep_categories(self.settings.lasting)
-        self._tasks, self._met = data.get("tasks", 0), data.get("met", "")
+        self._tasks = data.get("tasks", 0)
+        self._met = data.get("met", "")
 
     @classmethod
     def entries(cls, snapshot: dict[str, Any]) -> Sequence[Any]:
@@ -376,38 +475,53 @@ class ConstitutionMemory(Memory):
         return due and self._writes and bool(self.settings.categories)
 
     def _write_rules(self, states: Sequence[State], steps: Sequence[Step], ended: Trajectory | None = None) -> None:
-        variant, services = self._variant, self.services
+        environment = self.services.environment
         if self._by_patterns:
-            answers = [services.environment.lessons(states, steps)]
+            answers = [environment.lessons(states, steps)]
         else:
-            play = PartialEpisode(self._task, states, steps, ended, services.environment.render)
-            due = self.settings.categories if ended is None else self.settings.lasting
-            answers = [self._ask_for_rules(play, part) for part in _split_calls(due, self.settings.prompts)]
-        if any(lessons is not None for lessons in answers):
-            self._add_lessons([lesson for lessons in answers for lesson in lessons or ()], variant.task, variant.key)
-            if self._exceeds_bounds():
-                self._summarize(variant.key)
+            play = PartialEpisode(self._task, states, steps, ended, environment.render)
+            categories = self.settings.categories if ended is None else self.settings.lasting
+            parts = _split_calls(categories, self.settings.prompts)
+            answers = [self._ask_for_rules(play, part) for part in parts]
+
+        readable = [answer for answer in answers if answer is not None]
+        if not readable:
+            return
+        lessons = list(chain.from_iterable(readable))
+        self._add_lessons(lessons, self._variant.task, self._variant.key)
+        if self._exceeds_bounds():
+            self._summarize(self._variant.key)
 
     def _ask_for_rules(self, play: PartialEpisode, categories: Sequence[Category]) -> Sequence[Lesson] | None:
         """The lessons of an answer, or those that several samples agree on; None if none of them can be read."""
         inputs = {"play": play, "known": self.constitution, "examples": self._examples, "categories": categories}
         count = self.settings.samples
-        drawn: list[dict[str, int]] = [{"sample": number} for number in range(count)] if count > 1 else [{}]
-        answers = [self.services.ask(WRITER, **inputs, **self._asked, **sampling) for sampling in drawn]
+        samples: list[dict[str, int]] = [{}]
+        if count > 1:
+            samples = [{"sample": number} for number in range(count)]
+        answers = [self.services.ask(WRITER, **inputs, **self._asked, **sample) for sample in samples]
+
         readable = [answer.lessons for answer in answers if answer is not None]
         self._counts["calls"] += count
         self._counts["malformed"] += count - len(readable)
-        return select_agreed(readable, count, self.settings.agreement) if readable else None
+        if not readable:
+            return None
+        return select_agreed(readable, count, self.settings.agreement)
 
     def _add_lessons(self, lessons: Sequence[Lesson], task: str, source: str) -> None:
-        self._take_over(self.constitution.with_lessons(self._filter_lessons(lessons), task, source))
+        allowed = self._filter_lessons(lessons)
+        self._take_over(self.constitution.with_lessons(allowed, task, source))
 
     def _filter_lessons(self, lessons: Sequence[Lesson]) -> list[Lesson]:
-        return [lesson for lesson in lessons if lesson.category in self.settings.categories and lesson.text.strip()]
+        """The lessons of the categories to keep that say something."""
+        of_category = [lesson for lesson in lessons if lesson.category in self.settings.categories]
+        return [lesson for lesson in of_category if lesson.text.strip()]
 
     def _get_priority(self, rule: Rule) -> int:
         """What a rule's words begin with, if priorities are asked for: ``Priority 2: open doors``. 1 comes first."""
-        match = _PRIORITY.match(rule.lesson.text) if self.settings.priorities else None
+        if not self.settings.priorities:
+            return UNRANKED
+        match = _PRIORITY.match(rule.lesson.text)
         return int(match[1]) if match else UNRANKED
 
     def _take_over(self, book: Constitution) -> None:
@@ -416,33 +530,42 @@ class ConstitutionMemory(Memory):
         self.constitution = book
 
     def _list_crowded(self) -> list[Category]:
-        return [
-            category for category in LASTING if len(self.constitution.select_rules(category)) > self.settings.max_rules
-        ]
+        most = self.settings.max_rules
+        return [category for category in LASTING if len(self.constitution.select_rules(category)) > most]
 
     def _exceeds_bounds(self) -> bool:
-        return bool(self._list_crowded()) or len(self.constitution.text) > self.settings.max_chars
+        if self._list_crowded():
+            return True
+        return len(self.constitution.text) > self.settings.max_chars
 
     def _summarize(self, source: str) -> None:
-        """Summarize the lasting rules. Drop any surplus: the last by priority, of these the least repeated, then the
-        oldest."""
+        """Summarize the lasting rules, and drop any surplus."""
         book = self.constitution
         if not book.select_rules(*LASTING):
             return
         if self._by_patterns:
-            answers = [condense_rules(book)]
+            answers: list[Sequence[Lesson]] = [condense_rules(book)]
         else:
-            parts = _split_calls(self.settings.lasting, self.settings.summaries)
-            requests = [
-                {"known": book, "categories": part, **self._asked} for part in parts if book.select_rules(*part)
-            ]
-            replies = [self.services.ask(WRITER, "shorten", **request) for request in requests]
-            answers = [answer.lessons if answer else [] for answer in replies]
-        answers = [self._filter_lessons(lessons) for lessons in answers]
-        for lessons in answers:
-            self._counts["summaries" if lessons else "malformed"] += 1
-        if any(answers):
-            self._take_over(book.apply_summary([*chain.from_iterable(answers)], source))
+            answers = self._ask_for_summaries(book)
+
+        summaries = [self._filter_lessons(lessons) for lessons in answers]
+        for summary in summaries:
+            self._counts["summaries" if summary else "malformed"] += 1
+        if any(summaries):
+            self._take_over(book.apply_summary(list(chain.from_iterable(summaries)), source))
+        self._drop_surplus()
+
+    def _ask_for_summaries(self, book: Constitution) -> list[Sequence[Lesson]]:
+        """The lessons of each answer; none where it cannot be read."""
+        answers: list[Sequence[Lesson]] = []
+        for part in _split_calls(self.settings.lasting, self.settings.summaries):
+            if book.select_rules(*part):
+                answer = self.services.ask(WRITER, "shorten", known=book, categories=part, **self._asked)
+                answers.append(answer.lessons if answer else [])
+        return answers
+
+    def _drop_surplus(self) -> None:
+        """Drop the rules beyond the bounds: the last by priority, of these the least repeated, then the oldest."""
         while self._exceeds_bounds():
             crowded = self.constitution.select_rules(*(self._list_crowded() or LASTING))
             weakest = min(crowded, key=lambda rule: (-self._get_priority(rule), rule.count))

@@ -3,9 +3,9 @@ each with the trials that wrote it, shown within bounds. A memory that is handed
 text that was learned on that variant: `list_readable` is the only way to the prompt, and it leaves such entries out."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from rsso_dspy.memory import NOTHING, Memory, Recall, Services
 from rsso_dspy.memory.texts import clean_text, find_nearest
@@ -33,8 +33,12 @@ class Entry:
         return any(key == variant for key, _ in self.learned)
 
     def dump(self) -> dict[str, Any]:
-        row = asdict(self) | {"learned": [list(source) for source in self.learned]}
-        return {key: value for key, value in row.items() if value or key not in ("about", "data")}
+        row = asdict(self)
+        row["learned"] = [list(source) for source in self.learned]
+        for name in ("about", "data"):
+            if not row[name]:
+                del row[name]
+        return row
 
 
 class EntryMemory(Memory):
@@ -51,18 +55,24 @@ class EntryMemory(Memory):
         self.shared = self.region in services.handed_on
         self.held: list[Entry] = []
         self.shown = NOTHING  # what the prompts of the trial hold
-        self._numbered = self._left_out = 0
-        self._variant, self._task = "", ""
+        self._numbered = 0
+        self._left_out = 0
+        self._variant = ""
+        self._task = ""
 
     def begin_trial(self, variant: Variant, task: str) -> None:
-        self._variant, self._task = variant.key, task
-        self.shown = self.render_entries(self.select_entries(self.list_readable()))
+        self._variant = variant.key
+        self._task = task
+        readable = self.list_readable()
+        self.shown = self.render_entries(self.select_entries(readable))
 
     def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:  # noqa: ARG002
         return self.shown
 
     def list_readable(self) -> list[Entry]:
-        return [entry for entry in self.held if not (self.shared and entry.is_learned_on(self._variant))]
+        if not self.shared:
+            return list(self.held)
+        return [entry for entry in self.held if not entry.is_learned_on(self._variant)]
 
     def select_entries(self, readable: Sequence[Entry]) -> Sequence[Entry]:
         """Return the entries to show: the most important last if `newest_first`, otherwise first."""
@@ -73,30 +83,46 @@ class EntryMemory(Memory):
         return 0
 
     def rank_by_task(self, entries: Sequence[Entry]) -> list[Entry]:
-        embed = self.services.runtime.embed
-        return [entries[place] for place, _ in find_nearest(embed, self._task, [entry.about for entry in entries])]
+        tasks = [entry.about for entry in entries]
+        nearest = find_nearest(self.services.runtime.embed, self._task, tasks)
+        return [entries[place] for place, _ in nearest]
 
     def render_entries(self, selected: Sequence[Entry]) -> Recall:
         """The text of the region: the entries that fit, the first of them shortened if need be, and how many do not."""
+        if self.newest_first:
+            fitting = self._fit_entries(reversed(selected))[::-1]
+        else:
+            fitting = self._fit_entries(selected)
+        self._left_out = len(selected) - len(fitting)
+        if not fitting:
+            return NOTHING
+
+        lines = []
+        for place, entry in enumerate(fitting, start=1):
+            lines.append(self.heading.format(place) + self.format_entry(entry))
+        if self._left_out:
+            lines.append(f"({self._left_out} more are left out.)")
+        return Recall(
+            text="\n".join(lines),
+            ids=tuple(entry.id for entry in fitting),
+            targets=tuple(entry.data["target"] for entry in fitting if "target" in entry.data),
+        )
+
+    def _fit_entries(self, entries: Iterable[Entry]) -> list[Entry]:
+        """As many of the first entries as fit together, and of the first at least its end."""
         room = self.settings.max_chars
         fitting: list[Entry] = []
-        for entry in reversed(selected) if self.newest_first else selected:
+        for entry in entries:
             size = len(self.format_entry(entry)) + 1
             if size > room and not fitting:
-                entry = replace(entry, text=shorten_text(entry.text, max(0, len(entry.text) - size + room)))
+                most = max(0, len(entry.text) - size + room)
+                entry = replace(entry, text=shorten_text(entry.text, most))
                 size = room
             if size > room:
                 break
             room -= size
             fitting.append(entry)
-        self._left_out = len(selected) - len(fitting)
-        if not fitting:
-            return NOTHING
-        ordered = fitting[::-1] if self.newest_first else fitting
-        lines = [self.heading.format(place) + self.format_entry(entry) for place, entry in enumerate(ordered, start=1)]
-        lines += [f"({self._left_out} more are left out.)"] if self._left_out else []
-        targets = tuple(entry.data["target"] for entry in ordered if "target" in entry.data)
-        return Recall("\n".join(lines), tuple(entry.id for entry in ordered), targets)
+        return fitting
 
     def format_entry(self, entry: Entry) -> str:
         return f"- {entry.text}"
@@ -104,10 +130,17 @@ class EntryMemory(Memory):
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Counts: ``calls`` of a writer, ``malformed`` answers, entries ``written``, ``dropped`` because there were too
         many, ``left_out`` of the trial's prompts because of their length, and ``held`` now."""
-        counts = {"calls": 0, "written": 0, "malformed": 0, "dropped": 0, "left_out": self._left_out}
+        counts = {
+            "calls": 0,
+            "written": 0,
+            "malformed": 0,
+            "dropped": 0,
+            "left_out": self._left_out,
+        }
         last_number = self._numbered
         self.write_entries(trajectory, counts)
         counts["written"] = self._numbered - last_number
+
         while len(self.held) > self.settings.max_entries:
             self.held.remove(min(self.held, key=self.weigh))
             counts["dropped"] += 1
@@ -119,9 +152,11 @@ class EntryMemory(Memory):
 
     def add_entry(self, text: str, trajectory: Trajectory, about: str = "", **data: Any) -> Entry:
         self._numbered += 1
+        name = f"{self.letter}{self._numbered}"
         learned = ((trajectory.variant.key, trajectory.trial),)
-        self.held.append(Entry(f"{self.letter}{self._numbered}", text, learned, about, data))
-        return self.held[-1]
+        entry = Entry(name, text, learned, about, data)
+        self.held.append(entry)
+        return entry
 
     def change_entry(self, entry: Entry, text: str = "", learned: Sequence[Source] = (), **data: Any) -> None:
         """Change an entry's data, and its text with the attempts that it comes from now."""
@@ -130,7 +165,9 @@ class EntryMemory(Memory):
         self.held[self.held.index(entry)] = changed
 
     def tell_attempt(self, trajectory: Trajectory) -> str:
-        return f"{self.services.tell_transcript(trajectory)}\n{self.services.tell_outcome(trajectory)}"
+        transcript = self.services.tell_transcript(trajectory)
+        outcome = self.services.tell_outcome(trajectory)
+        return f"{transcript}\n{outcome}"
 
     def ask(self, trajectory: Trajectory, counts: dict[str, int], **inputs: Any) -> Any:
         """Ask the memory's module about an attempt; None for a malformed answer. Both are counted."""
@@ -148,11 +185,17 @@ class EntryMemory(Memory):
         return {"entries": [entry.dump() for entry in self.held], "numbered": self._numbered}
 
     def restore(self, data: dict[str, Any]) -> None:
-        self.held, self._numbered, self.shown = self.entries(data), int(data["numbered"]), NOTHING
+        self.held = self.entries(data)
+        self._numbered = int(data["numbered"])
+        self.shown = NOTHING
 
     @classmethod
     def entries(cls, snapshot: Mapping[str, Any]) -> list[Entry]:
-        return [Entry(**row | {"learned": tuple(map(tuple, row["learned"]))}) for row in snapshot["entries"]]
+        entries = []
+        for row in snapshot["entries"]:
+            learned = tuple(map(tuple, row["learned"]))
+            entries.append(Entry(**row | {"learned": learned}))
+        return entries
 
 
 _CUT = "(the first {} lines are left out)"
@@ -165,16 +208,26 @@ def shorten_text(text: str, most: int) -> str:
     lines = text.splitlines()
     room = most - len(_CUT.format(len(lines)))
     first = len(lines)
-    while first and (room := room - len(lines[first - 1]) - 1) >= 0:
+    while first:
+        room -= len(lines[first - 1]) + 1
+        if room < 0:
+            break
         first -= 1
     return "\n".join([_CUT.format(first), *lines[first:]])
+
+
+def _clean_texts(texts: Iterable[object]) -> list[str]:
+    """The texts, cleaned, less those that say nothing."""
+    cleaned = map(clean_text, texts)
+    return [text for text in cleaned if text]
 
 
 class LongContext(EntryMemory):
     """All attempts at the task, which EvoMemBench (2026) finds hard to beat. The oldest are left out, in whole, of a
     prompt that is full; a single one that is too long loses its beginning."""
 
-    region, letter = "past_attempts", "T"
+    region = "past_attempts"
+    letter = "T"
 
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:  # noqa: ARG002
         self.add_entry(self.tell_attempt(trajectory), trajectory, trajectory.task, trial=trajectory.trial)
@@ -199,7 +252,9 @@ class ExpRag(EntryMemory):
     """Attempts at other tasks (ExpRAG of Evo-Memory, Wei et al. 2025): the `retrieved` ones whose tasks are worded most
     like the present one, nearest first, each whole unless it exceeds its share of the prompt."""
 
-    region, letter, newest_first = "experience", "X", False
+    region = "experience"
+    letter = "X"
+    newest_first = False
 
     def select_entries(self, readable: Sequence[Entry]) -> Sequence[Entry]:
         return self.rank_by_task(readable)[: self.settings.retrieved]
@@ -208,30 +263,42 @@ class ExpRag(EntryMemory):
         return f"Task: {entry.about}\n{entry.text}\n"
 
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:  # noqa: ARG002
-        share = self.settings.max_chars // self.settings.retrieved - len(trajectory.task) - len("Task: \n\n\n")
-        self.add_entry(shorten_text(self.tell_attempt(trajectory), max(0, share)), trajectory, trajectory.task)
+        share = self.settings.max_chars // self.settings.retrieved
+        room = share - len(trajectory.task) - len("Task: \n\n\n")
+        text = shorten_text(self.tell_attempt(trajectory), max(0, room))
+        self.add_entry(text, trajectory, trajectory.task)
 
 
 class ReasoningBank(EntryMemory):
     """Strategies with title, description and content, from successes and failures (ReasoningBank, Ouyang et al. 2025).
     Those of the `retrieved` attempts are shown whose tasks are worded most like the present one."""
 
-    region, letter, newest_first = "past_strategies", "S", False
-    asks, calls = ("strategy_writer",), {"verbalizer": 1}
+    region = "past_strategies"
+    letter = "S"
+    newest_first = False
+    asks = ("strategy_writer",)
+    calls: ClassVar[dict[str, int]] = {"verbalizer": 1}
     MOST = 3  # how many strategies are taken from one attempt (section 3.2)
 
     def select_entries(self, readable: Sequence[Entry]) -> Sequence[Entry]:
         nearest = self.rank_by_task(readable)
-        sources = list(dict.fromkeys(entry.learned for entry in nearest))[: self.settings.retrieved]
-        return [entry for entry in nearest if entry.learned in sources]
+        attempts = list(dict.fromkeys(entry.learned for entry in nearest))
+        retrieved = attempts[: self.settings.retrieved]
+        return [entry for entry in nearest if entry.learned in retrieved]
 
     def format_entry(self, entry: Entry) -> str:
-        return f"- {entry.data['title']}: {entry.data['description']}\n  {entry.text}"
+        title = entry.data["title"]
+        description = entry.data["description"]
+        return f"- {title}: {description}\n  {entry.text}"
 
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         answer = self.ask_about(trajectory, counts)
-        for strategy in ((answer and answer.strategies) or ())[: self.MOST]:
-            title, description, content = map(clean_text, (strategy.title, strategy.description, strategy.content))
+        if not answer:
+            return
+        for strategy in (answer.strategies or ())[: self.MOST]:
+            title = clean_text(strategy.title)
+            description = clean_text(strategy.description)
+            content = clean_text(strategy.content)
             if content:
                 self.add_entry(content, trajectory, trajectory.task, title=title, description=description)
 
@@ -240,31 +307,46 @@ class AgentWorkflowMemory(EntryMemory):
     """Workflows of solved attempts (Agent Workflow Memory, Wang et al. 2024, online): a description, which is the
     subgoal that the actor may name, and steps with placeholders. A new one replaces one of the same description."""
 
-    region, letter, asks, calls = "skills", "W", ("workflow_writer",), {"verbalizer": 1}
+    region = "skills"
+    letter = "W"
+    asks = ("workflow_writer",)
+    calls: ClassVar[dict[str, int]] = {"verbalizer": 1}
     heading = "Subgoal {}: "
     MOST = 3  # how many workflows are taken from one attempt
 
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         if not trajectory.solved:
             return
-        answer = self.ask_about(trajectory, counts, known_workflows=[entry.data["target"] for entry in self.held])
-        for workflow in ((answer and answer.workflows) or ())[: self.MOST]:
+        targets = [entry.data["target"] for entry in self.held]
+        answer = self.ask_about(trajectory, counts, known_workflows=targets)
+        if not answer:
+            return
+        for workflow in (answer.workflows or ())[: self.MOST]:
             description = clean_text(workflow.description)
-            steps = [*filter(None, map(clean_text, workflow.steps))]
+            steps = _clean_texts(workflow.steps)
             if description and steps:
-                self.held = [entry for entry in self.held if entry.data["target"].lower() != description.lower()]
+                self._drop_workflow(description)
                 self.add_entry("\n".join(steps), trajectory, trajectory.task, target=description)
 
+    def _drop_workflow(self, description: str) -> None:
+        name = description.lower()
+        self.held = [entry for entry in self.held if entry.data["target"].lower() != name]
+
     def format_entry(self, entry: Entry) -> str:
-        steps = [f"  {number}. {step}" for number, step in enumerate(entry.text.splitlines(), start=1)]
-        return "\n".join([entry.data["target"], *steps])
+        lines = [entry.data["target"]]
+        for number, step in enumerate(entry.text.splitlines(), start=1):
+            lines.append(f"  {number}. {step}")
+        return "\n".join(lines)
 
 
 class Cheatsheet(EntryMemory):
     """One text, rewritten after each attempt (Dynamic Cheatsheet, Suzgun et al. 2025, cumulative). Two versions are
     kept: the newest, and the newest that was written without the present variant, which it reads."""
 
-    region, letter, asks, calls = "constitution", "V", ("cheatsheet_writer",), {"advisor": 1}
+    region = "constitution"
+    letter = "V"
+    asks = ("cheatsheet_writer",)
+    calls: ClassVar[dict[str, int]] = {"advisor": 1}
 
     def select_entries(self, readable: Sequence[Entry]) -> Sequence[Entry]:
         return readable[-1:]
@@ -276,17 +358,24 @@ class Cheatsheet(EntryMemory):
         counts["cut"] = 0
         sheet = self.held[-1].text if self.held else ""
         answer = self.ask_about(trajectory, counts, cheatsheet=sheet)
-        new_sheet = answer and "\n".join(filter(None, map(clean_text, str(answer.new_cheatsheet or "").splitlines())))
+        lines = str(answer.new_cheatsheet or "").splitlines() if answer else []
+        new_sheet = "\n".join(_clean_texts(lines))
         if not new_sheet:
             counts["malformed"] += answer is not None
             return
+
         limit = self.settings.max_chars
-        cut_sheet = new_sheet[:limit].rpartition("\n")[0] if len(new_sheet) > limit else new_sheet
+        cut_sheet = new_sheet
+        if len(new_sheet) > limit:
+            cut_sheet = new_sheet[:limit].rpartition("\n")[0]
         counts["cut"] = len(new_sheet) - len(cut_sheet)
+
         learned = self.held[-1].learned if self.held else ()
         entry = self.add_entry(cut_sheet or new_sheet[:limit], trajectory)
-        newest = replace(entry, learned=tuple(dict.fromkeys((*learned, *entry.learned))))
-        without = [version for version in self.held[:-1] if not version.is_learned_on(trajectory.variant.key)]
+        sources = dict.fromkeys((*learned, *entry.learned))
+        newest = replace(entry, learned=tuple(sources))
+        variant = trajectory.variant.key
+        without = [version for version in self.held[:-1] if not version.is_learned_on(variant)]
         self.held = [*without[-1:], newest]
 
 
@@ -294,7 +383,10 @@ class Playbook(EntryMemory):
     """Bullets with counts of help and harm, merged by code (Agentic Context Engineering, Zhang et al. 2025). After
     every attempt a model tags the bullets that were shown, and gives new ones; no text is ever rewritten."""
 
-    region, letter, asks, calls = "constitution", "B", ("playbook_reviewer",), {"reflector": 1}
+    region = "constitution"
+    letter = "B"
+    asks = ("playbook_reviewer",)
+    calls: ClassVar[dict[str, int]] = {"reflector": 1}
     ALIKE = 0.9  # two bullets with this cosine or more count as equal
     MOST = 5  # how many new bullets are taken from one attempt
     TAGS = ("helpful", "harmful")  # tags that are counted; a model may also call a bullet neutral
@@ -303,21 +395,33 @@ class Playbook(EntryMemory):
         return int(entry.data["helpful"]) - int(entry.data["harmful"])
 
     def format_entry(self, entry: Entry) -> str:
-        counts = ", ".join(f"{tag} {entry.data[tag]}" for tag in self.TAGS if entry.data[tag])
-        return f"- [{entry.id}{f': {counts}' if counts else ''}] {entry.text}"
+        counts = []
+        for tag in self.TAGS:
+            count = entry.data[tag]
+            if count:
+                counts.append(f"{tag} {count}")
+        label = entry.id
+        if counts:
+            label += f": {', '.join(counts)}"
+        return f"- [{label}] {entry.text}"
 
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         counts |= {"helpful": 0, "harmful": 0, "again": 0}
         answer = self.ask_about(trajectory, counts, playbook=self.shown.text)
         if answer is None:
             return
+
         tags = {bullet.id: bullet.tag for bullet in answer.bullet_tags or ()}
-        for entry in [entry for entry in self.held if entry.id in self.shown.ids]:
-            if (tag := tags.get(entry.id, "")) in self.TAGS:
+        shown = [entry for entry in self.held if entry.id in self.shown.ids]
+        for entry in shown:
+            tag = tags.get(entry.id, "")
+            if tag in self.TAGS:
                 self.change_entry(entry, **{tag: entry.data[tag] + 1})
                 counts[tag] += 1
-        for text in [*filter(None, map(clean_text, answer.new_bullets or ()))][: self.MOST]:
-            nearest = find_nearest(self.services.runtime.embed, text, [entry.text for entry in self.held])
+
+        for text in _clean_texts(answer.new_bullets or ())[: self.MOST]:
+            bullets = [entry.text for entry in self.held]
+            nearest = find_nearest(self.services.runtime.embed, text, bullets)
             if nearest and nearest[0][1] >= self.ALIKE:
                 counts["again"] += 1
             else:
@@ -328,7 +432,10 @@ class Expel(EntryMemory):
     """Insights with votes, from pairs of a worse and a better attempt at one task type, and from successes (ExpeL, Zhao
     et al. 2024). Agreement and rewording add a vote, removal takes one, and one without votes is dropped."""
 
-    region, letter, asks, calls = "constitution", "I", ("insight_writer",), {"advisor": 2}
+    region = "constitution"
+    letter = "I"
+    asks = ("insight_writer",)
+    calls: ClassVar[dict[str, int]] = {"advisor": 2}
     FIRST_VOTES = 2
     SUCCESSES = 3  # how many successes the model reads together
     LONGEST = 6_000  # how many characters of an attempt are kept for the comparison with another attempt
@@ -343,21 +450,25 @@ class Expel(EntryMemory):
 
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         counts |= {"agreed": 0, "edited": 0, "removed": 0}
-        kind = trajectory.variant.task
+        variant = trajectory.variant
         points = trajectory.accumulator
         text = shorten_text(self.tell_attempt(trajectory), self.LONGEST)
-        key, trial, earlier_points, earlier = self._last.get(kind, ("", 0, points, ""))
-        self._last[kind] = [trajectory.variant.key, trajectory.trial, points, text]
-        if points != earlier_points:
-            worse, better = (earlier, text) if points > earlier_points else (text, earlier)
-            self._revise(trajectory, counts, [(key, trial)], worse, [better])
+
+        key, trial, earlier_points, earlier_text = self._last.get(variant.task, ("", 0, points, ""))
+        self._last[variant.task] = [variant.key, trajectory.trial, points, text]
+        if points > earlier_points:
+            self._revise(trajectory, counts, [(key, trial)], earlier_text, [text])
+        elif points < earlier_points:
+            self._revise(trajectory, counts, [(key, trial)], text, [earlier_text])
+
         if trajectory.solved:
-            self._solved.append([trajectory.variant.key, trajectory.trial, text])
+            self._solved.append([variant.key, trajectory.trial, text])
         if len(self._solved) == self.SUCCESSES:
-            batch = self._solved
+            successes = self._solved
             self._solved = []
-            sources = [(variant, number) for variant, number, _ in batch]
-            self._revise(trajectory, counts, sources, "", [text for *_, text in batch])
+            sources = [(key, trial) for key, trial, _ in successes]
+            texts = [text for _, _, text in successes]
+            self._revise(trajectory, counts, sources, "", texts)
 
     def _revise(
         self, trajectory: Trajectory, counts: dict[str, int], others: Sequence[Source], failed: str, solved: list[str]
@@ -369,15 +480,17 @@ class Expel(EntryMemory):
             trajectory, counts, known_insights=insights, failed_attempt=failed, successful_attempts=solved
         )
         sources = ((trajectory.variant.key, trajectory.trial), *others)
-        for edit in (answer and answer.insight_edits) or ():
+        edits = (answer.insight_edits or ()) if answer else ()
+        for edit in edits:
             operation = edit.operation.lower()
             text = clean_text(edit.text)
-            target = next((entry for entry in self.held if entry.id == ids.get(edit.number)), None)
-            if operation == "add" and text and text not in [entry.text for entry in self.held]:
-                self.change_entry(self.add_entry(text, trajectory, votes=self.FIRST_VOTES), learned=sources)
-            elif target is None or operation == "add":
+            if operation == "add":
+                self._add_insight(text, trajectory, sources)
                 continue
-            elif operation == "edit" and text:
+            target = self._find_entry(ids.get(edit.number))
+            if target is None:
+                continue
+            if operation == "edit" and text:
                 self.change_entry(target, text, sources, votes=self.weigh(target) + 1)
                 counts["edited"] += 1
             elif operation == "agree":
@@ -388,9 +501,19 @@ class Expel(EntryMemory):
                 counts["removed"] += self.weigh(target) == 1
         self.held = [entry for entry in self.held if self.weigh(entry) > 0]
 
+    def _add_insight(self, text: str, trajectory: Trajectory, sources: Sequence[Source]) -> None:
+        """Add an insight, unless it says nothing or is known."""
+        if text and text not in [entry.text for entry in self.held]:
+            entry = self.add_entry(text, trajectory, votes=self.FIRST_VOTES)
+            self.change_entry(entry, learned=sources)
+
+    def _find_entry(self, name: str | None) -> Entry | None:
+        return next((entry for entry in self.held if entry.id == name), None)
+
     def snapshot(self) -> dict[str, Any]:
         return {**super().snapshot(), "last": dict(self._last), "solved": list(self._solved)}
 
     def restore(self, data: dict[str, Any]) -> None:
         super().restore(data)
-        self._last, self._solved = dict(data["last"]), list(data["solved"])
+        self._last = dict(data["last"])
+        self._solved = list(data["solved"])

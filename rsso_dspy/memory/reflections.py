@@ -4,7 +4,7 @@ variant itself."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from rsso_dspy.memory import Memory, Recall, Services
 from rsso_dspy.memory.patterns import PatternMemory
@@ -25,7 +25,8 @@ ASKING_MORE = frozenset({"structured", "across-tasks", "counterfactual"})  # the
 IMPROVEMENTS: tuple[Improvement, ...] = get_args(Improvement)
 WIDE = 5  # plans that an adaptive window shows, after as many failures
 MOST_PASSED_ON = 200  # plans that a stream passes on at most, the newest: every record of the stream holds them
-MOST_LINES, MOST_CHARACTERS = 10, 300  # of each kind in the long-term part, the newest
+MOST_LINES = 10  # of each kind in the long-term part, the newest
+MOST_CHARACTERS = 300  # of such a line
 DISTILLER = "reflection_distiller"
 
 
@@ -66,8 +67,10 @@ class ReflectionSettings:
 
     def finds(self, each: "Reflection", task_type: str) -> bool:
         """Whether retrieval may show a plan at a task of this type."""
-        of_type = not self.same_type or each.task_type == task_type
-        return of_type and self.outcome in (None, "solved" if each.solved else "failed")
+        if self.same_type and each.task_type != task_type:
+            return False
+        outcome = "solved" if each.solved else "failed"
+        return self.outcome in (None, outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +98,12 @@ class Reflection:
 
 def pass_on_reflections(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     """The snapshot that the next unit starts from: everything is of others, nothing its own."""
-    carried = [*snapshot.get("carried", ()), *snapshot["plans"]][-MOST_PASSED_ON:]
-    lasting = {name: snapshot[name] for name in ("long_term", "patterns") if name in snapshot}
-    return {"plans": [], "carried": carried, **lasting}
+    plans = [*snapshot.get("carried", ()), *snapshot["plans"]]
+    passed_on: dict[str, Any] = {"plans": [], "carried": plans[-MOST_PASSED_ON:]}
+    for name in ("long_term", "patterns"):
+        if name in snapshot:
+            passed_on[name] = snapshot[name]
+    return passed_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +117,23 @@ class LongTerm:
     def text(self) -> str:
         lines = []
         for heading, entries in (("Never do:", self.never), ("Always do:", self.always)):
-            lines += [heading, *(f"- {line}" for line in entries)] if entries else []
-        return "\n".join([*lines, *(f"Strategy for {task}: {strategy}" for task, strategy in self.strategies.items())])
+            if entries:
+                lines.append(heading)
+                lines += [f"- {line}" for line in entries]
+        lines += [f"Strategy for {task}: {strategy}" for task, strategy in self.strategies.items()]
+        return "\n".join(lines)
 
     def replace_lines(self, task: str, said: Any, learnt_on: Sequence[str]) -> "LongTerm":
         strategies = {name: text for name, text in self.strategies.items() if name != task}
-        if strategy := _clean_line(said.strategy or "") or self.strategies.get(task, ""):
+        strategy = _clean_line(said.strategy or "") or self.strategies.get(task, "")
+        if strategy:
             strategies[task] = strategy
+        newest = list(strategies.items())[-MOST_LINES:]
         return LongTerm(
-            _bound_lines(said.never or ()) or self.never,
-            _bound_lines(said.always or ()) or self.always,
-            dict(list(strategies.items())[-MOST_LINES:]),
-            list(dict.fromkeys([*self.learnt_on, *learnt_on])),
+            never=_bound_lines(said.never or ()) or self.never,
+            always=_bound_lines(said.always or ()) or self.always,
+            strategies=dict(newest),
+            learnt_on=list(dict.fromkeys([*self.learnt_on, *learnt_on])),
         )
 
 
@@ -131,7 +142,9 @@ def _clean_line(line: str) -> str:
 
 
 def _bound_lines(lines: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(filter(None, map(_clean_line, lines))))[-MOST_LINES:]
+    cleaned = map(_clean_line, lines)
+    distinct = dict.fromkeys(line for line in cleaned if line)
+    return list(distinct)[-MOST_LINES:]
 
 
 STRUCTURED = (
@@ -146,102 +159,152 @@ def compose_reflection(said: Any, trajectory: Trajectory) -> str:
     lines = []
     for name in STRUCTURED:
         value = said.get(name)
-        if text := ", ".join(map(str, value)) if isinstance(value, list) else str(value or "").strip():
-            lines.append(f"{name.replace('_', ' ').capitalize()}: {text}")
+        if isinstance(value, list):
+            text = ", ".join(map(str, value))
+        else:
+            text = str(value or "").strip()
+        if text:
+            label = name.replace("_", " ").capitalize()
+            lines.append(f"{label}: {text}")
+
     number = said.get("critical_step")
     if isinstance(number, int) and 1 <= number <= len(trajectory.steps):
-        lines.append(f"Critical step: {number}, {trajectory.steps[number - 1].action or 'no action'}")
+        action = trajectory.steps[number - 1].action or "no action"
+        lines.append(f"Critical step: {number}, {action}")
         for name, label in (("should_have_done", "Instead"), ("expected_outcome", "Expected")):
-            if text := str(said.get(name) or "").strip():
+            text = str(said.get(name) or "").strip()
+            if text:
                 lines.append(f"{label}: {text}")
-    return "\n".join([*lines, str(said.plan)]).strip()
+
+    lines.append(str(said.plan))
+    return "\n".join(lines).strip()
 
 
 class ReflectionMemory(Memory):
     """The last three plans, each under the number of the trial below 100 points that it was written after, read once a
     trial. A method that names the module that distils is hierarchical."""
 
-    region, asks, calls = "plans_from_past_attempts", ("reflector",), {"reflector": 1}
+    region = "plans_from_past_attempts"
+    asks = ("reflector",)
+    calls: ClassVar[dict[str, int]] = {"reflector": 1}
     learns_from_success = False
 
     def __init__(self, services: Services):
         super().__init__(services)
         self.settings: ReflectionSettings = services.runtime.reflections or ReflectionSettings()
         if DISTILLER in services.modules:
-            self.settings = replace(self.settings, improvements=self.settings.improvements | {"hierarchical"})
+            improvements = self.settings.improvements | {"hierarchical"}
+            self.settings = replace(self.settings, improvements=improvements)
         self._own: list[Reflection] = []
         self._others: list[Reflection] = []
         self._long_term = LongTerm()
         self._patterns = PatternMemory()
         self._failures = 0
         self._failed_on = ""  # the variant whose failed trials are counted, where variants are told apart
-        self._variant, self._task = "", ""
+        self._variant = ""
+        self._task = ""
 
     def begin_trial(self, variant: Variant, task: str) -> None:
         """Plans of another variant, in a training, are no longer the unit's own."""
-        self._variant, self._task = variant.key, task
-        if self.settings.tells_variants_apart:
-            if self._failed_on != variant.key:
-                self._failures = 0
-                self._failed_on = variant.key
-            self._others += [reflection for reflection in self._own if reflection.variant != variant.key]
-            self._others = self._others[-MOST_PASSED_ON:]
-            self._own = [reflection for reflection in self._own if reflection.variant == variant.key]
+        self._variant = variant.key
+        self._task = task
+        if not self.settings.tells_variants_apart:
+            return
+        if self._failed_on != variant.key:
+            self._failures = 0
+            self._failed_on = variant.key
+        self._others += [reflection for reflection in self._own if reflection.variant != variant.key]
+        self._others = self._others[-MOST_PASSED_ON:]
+        self._own = [reflection for reflection in self._own if reflection.variant == variant.key]
 
     def preamble(self) -> Recall:
         """The long-term part, plans of other variants, and every own plan under the number of its trial."""
+        items = []
+        ids = []
         of_itself = self.settings.is_passed_on and self._variant in self._long_term.learnt_on
-        rows = [("", self._long_term.text)] if self._long_term.text and not of_itself else []
-        if patterns := self._patterns.describe_for(self._variant):
-            rows.append(("patterns", patterns))
+        if self._long_term.text and not of_itself:
+            items.append(self._long_term.text)  # distilled from many plans, and so without an id
+
+        patterns = self._patterns.describe_for(self._variant)
+        if patterns:
+            items.append(patterns)
+            ids.append("patterns")
+
         for reflection in [*self._select_others(), *self._list_shown()]:
-            is_own = reflection.variant == self._variant
-            name = f"attempt-{reflection.trial}" if is_own else f"{reflection.variant}-attempt-{reflection.trial}"
-            rows.append((name, f"{reflection.describe_source(self._variant)}: {reflection.plan}"))
-        return Recall(items=tuple(text for _, text in rows), ids=tuple(name for name, _ in rows if name))
+            name = f"attempt-{reflection.trial}"
+            if reflection.variant != self._variant:
+                name = f"{reflection.variant}-{name}"
+            items.append(f"{reflection.describe_source(self._variant)}: {reflection.plan}")
+            ids.append(name)
+        return Recall(ids=tuple(ids), items=tuple(items))
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Counts of this trial: ``calls`` made, plans ``written``, answers ``malformed``; plans ``held`` now. With
         novelty also plans dropped as ``similar``, with hierarchical also plans ``distilled``, with across-tasks also
         new ``patterns``."""
         counts = {"calls": 0, "written": 0, "malformed": 0}
-        counts |= {"similar": 0} if self.settings.has("novelty") else {}
-        counts |= {"distilled": 0} if self.settings.has("hierarchical") else {}
-        counts |= {"patterns": 0} if self.settings.has("across-tasks") else {}
+        if self.settings.has("novelty"):
+            counts["similar"] = 0
+        if self.settings.has("hierarchical"):
+            counts["distilled"] = 0
+        if self.settings.has("across-tasks"):
+            counts["patterns"] = 0
+
+        if not trajectory.solved:
+            self._failures += 1
         if not trajectory.solved or self.settings.writes_after_success:
-            self._failures += not trajectory.solved
             self._write_plan(trajectory, counts)
             self._let_go(trajectory.variant, counts)
         return {**counts, "held": len(self._list_shown())}
 
     def _write_plan(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
+        settings = self.settings
         counts["calls"] = 1
-        services, settings = self.services, self.settings
-        answer = services.ask(
+        answer = self._ask_reflector(trajectory)
+        plan = "" if answer is None else compose_reflection(answer, trajectory)
+        if not plan:
+            counts["malformed"] = 1
+            return
+
+        if settings.has("across-tasks"):
+            pattern = plan if trajectory.solved else str(answer.get("pattern") or "")
+            is_new = self._patterns.add_pattern(pattern, trajectory.variant.key, trajectory.solved)
+            counts["patterns"] += is_new
+        if trajectory.solved and not settings.successes:
+            return
+        if settings.has("novelty") and self._is_known(plan):
+            counts["similar"] = 1
+            return
+
+        counts["written"] = 1
+        reflection = Reflection(
+            trial=trajectory.trial,
+            plan=plan,
+            variant=trajectory.variant.key,
+            task=trajectory.task if settings.tells_variants_apart else "",
+            solved=trajectory.solved,
+        )
+        self._own.append(reflection)
+
+    def _ask_reflector(self, trajectory: Trajectory) -> Any:
+        services = self.services
+        return services.ask(
             "reflector",
             task=trajectory.task,
             earlier_plans=[reflection.plan for reflection in self._list_shown()],
             transcript=services.tell_transcript(trajectory),
             outcome=services.tell_outcome(trajectory),
-            **services.list_reflection_fields(settings.improvements, trajectory),
+            **services.list_reflection_fields(self.settings.improvements, trajectory),
         )
-        plan = "" if answer is None else compose_reflection(answer, trajectory)
-        if not plan:
-            counts["malformed"] = 1
-            return
-        if settings.has("across-tasks"):
-            pattern = plan if trajectory.solved else str(answer.get("pattern") or "")
-            counts["patterns"] += self._patterns.add_pattern(pattern, trajectory.variant.key, trajectory.solved)
-        if trajectory.solved and not settings.successes:
-            return
-        if settings.has("novelty"):
-            nearest = find_nearest(services.runtime.embed, plan, [reflection.plan for reflection in self._own])
-            if nearest and nearest[0][1] > settings.novelty_threshold:
-                counts["similar"] = 1
-                return
-        counts["written"] = 1
-        task = trajectory.task if settings.tells_variants_apart else ""
-        self._own.append(Reflection(trajectory.trial, plan, trajectory.variant.key, task, trajectory.solved))
+
+    def _is_known(self, plan: str) -> bool:
+        """Whether a plan says what an earlier one says."""
+        plans = [reflection.plan for reflection in self._own]
+        nearest = find_nearest(self.services.runtime.embed, plan, plans)
+        if not nearest:
+            return False
+        _, similarity = nearest[0]
+        return similarity > self.settings.novelty_threshold
 
     def _let_go(self, variant: Variant, counts: dict[str, int]) -> None:
         """Drop the plans that are too many; a hierarchical memory distils them first. Of plans that a stream passes on,
@@ -252,12 +315,17 @@ class ReflectionMemory(Memory):
         if not self.settings.has("hierarchical"):
             return
         if self.settings.is_passed_on:
-            same = [reflection for reflection in self._others if reflection.task_type == variant.task]
-            gone = same[: max(0, len(same) + len(self._own) - limit)]
-            leaving = [*gone, *leaving]
-            self._others = [reflection for reflection in self._others if reflection not in gone]
-        if not leaving:
-            return
+            of_type = [reflection for reflection in self._others if reflection.task_type == variant.task]
+            surplus = max(0, len(of_type) + len(self._own) - limit)
+            oldest = of_type[:surplus]
+            leaving = [*oldest, *leaving]
+            self._others = [reflection for reflection in self._others if reflection not in oldest]
+        if leaving:
+            self._distil(leaving, variant, counts)
+
+    def _distil(self, leaving: Sequence[Reflection], variant: Variant, counts: dict[str, int]) -> None:
+        """Have plans that leave distilled into the long-term part."""
+        plans = [f"Attempt {number}: {reflection.plan}" for number, reflection in enumerate(leaving, start=1)]
         counts["calls"] += 1
         answer = self.services.ask(
             DISTILLER,
@@ -265,31 +333,35 @@ class ReflectionMemory(Memory):
             known_never=self._long_term.never,
             known_always=self._long_term.always,
             known_strategy=self._long_term.strategies.get(variant.task, ""),
-            plans="\n\n".join(
-                f"Attempt {number}: {reflection.plan}" for number, reflection in enumerate(leaving, start=1)
-            ),
+            plans="\n\n".join(plans),
         )
         if answer is None:
             counts["malformed"] += 1
-        else:
-            counts["distilled"] = len(leaving)
-            learnt_on = [reflection.variant or variant.key for reflection in leaving]
-            self._long_term = self._long_term.replace_lines(variant.task, answer, learnt_on)
+            return
+        counts["distilled"] = len(leaving)
+        learnt_on = [reflection.variant or variant.key for reflection in leaving]
+        self._long_term = self._long_term.replace_lines(variant.task, answer, learnt_on)
 
     def _list_shown(self) -> list[Reflection]:
         """The unit's own plans that a prompt shows: of an adaptive memory five after five failures."""
-        return self._own[-(self.settings.most_kept if self._failures >= WIDE else self.settings.size) :]
+        most = self.settings.most_kept if self._failures >= WIDE else self.settings.size
+        return self._own[-most:]
 
     def _select_others(self) -> list[Reflection]:
         """Plans of other variants: with retrieval, those of the nearest tasks, each once."""
-        settings, runtime, variant = self.settings, self.services.runtime, self._variant
-        if not settings.has("retrieval") or not variant:
+        settings = self.settings
+        runtime = self.services.runtime
+        if not settings.has("retrieval") or not self._variant:
             return []
-        task_type = variant.partition("::")[0]
         stored = self._others[::-1] if runtime.stored is None else runtime.stored
-        readable = [plan for plan in stored if plan.variant != variant and settings.finds(plan, task_type)]
-        nearest = find_nearest(runtime.embed, self._task, [plan.task for plan in readable])
-        return list(dict.fromkeys(readable[place] for place, _ in nearest[: settings.retrieved]))
+
+        task_type = self._variant.partition("::")[0]
+        readable = [reflection for reflection in stored if reflection.variant != self._variant]
+        readable = [reflection for reflection in readable if settings.finds(reflection, task_type)]
+        tasks = [reflection.task for reflection in readable]
+        nearest = find_nearest(runtime.embed, self._task, tasks)
+        selected = [readable[place] for place, _ in nearest[: settings.retrieved]]
+        return list(dict.fromkeys(selected))
 
     def snapshot(self) -> dict[str, Any]:
         data: dict[str, Any] = {"plans": [reflection.dump() for reflection in self._own]}
@@ -306,7 +378,8 @@ class ReflectionMemory(Memory):
         return data
 
     def restore(self, data: Mapping[str, Any]) -> None:
-        self._own = [Reflection(**entry) for entry in data["plans"]][-self.settings.most_kept :]
+        plans = [Reflection(**entry) for entry in data["plans"]]
+        self._own = plans[-self.settings.most_kept :]
         self._others = [Reflection(**entry) for entry in data.get("carried", ())]
         self._long_term = LongTerm(**data.get("long_term", {}))
         self._patterns = PatternMemory.load(data.get("patterns", ()))
@@ -315,4 +388,5 @@ class ReflectionMemory(Memory):
 
     @classmethod
     def entries(cls, snapshot: dict[str, Any]) -> Sequence[Reflection]:
-        return [Reflection(**entry) for entry in (*snapshot["plans"], *snapshot.get("carried", ()))]
+        entries = [*snapshot["plans"], *snapshot.get("carried", ())]
+        return [Reflection(**entry) for entry in entries]

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
-from functools import cache, reduce
+from functools import cache
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from rsso_dspy.memory.skill_windows import (
     SkillSettings,
     Span,
     TextIndex,
+    Verbalization,
     Window,
     cut_trajectory,
     match_windows,
@@ -37,7 +38,8 @@ from rsso_dspy.records import State, Step, Trajectory
 Floats = NDArray[np.float64]
 Content = tuple[tuple[int, ...], ...]  # text indices per window, windows sorted
 FREE = frozenset({"past_reward", "skip_reached", "trim_excerpts"})  # settings that a stored memory need not share
-FEEDBACK_TRIALS, DISCOUNT = 20, 0.9  # newest trials whose feedback counts; per step of its return (release)
+FEEDBACK_TRIALS = 20  # newest trials whose feedback counts
+DISCOUNT = 0.9  # of its return, per step (release)
 
 
 # Scores: each of four measures relative to its own mean (SSO, section 3.2; release, skillset.py:206-225). A measure x
@@ -72,7 +74,8 @@ class RunningMoments:
             return np.full(len(values), NEUTRAL)
         mean = self.total / self.count
         deviation = sqrt(self.count * self.squares - self.total * self.total) / self.count
-        return np.maximum(0.0, (np.array(values, dtype=float) - mean + 2 * deviation) / deviation)
+        raised = np.array(values, dtype=float) - mean + 2 * deviation
+        return np.maximum(0.0, raised / deviation)
 
 
 COVERAGE = RunningMoments().add_values((3, 4, 5, 6))  # the lengths 3 to 6 for any windows (release, skillset.py:49-50)
@@ -88,26 +91,55 @@ def score_candidates(
     """Return scores aligned with ``pool``: the weighted mean of coverage (steps), reward (points per window, losses
     included, compared with all positive rewards of the newest pieces), both similarities, and of feedback if it is on
     (events by position in the pool)."""
-    recent = pieces[-settings.max_trajectories :]
-    rewards = RunningMoments().add_values(points for piece in recent for points in piece.rewards if points > 0)
-    steps = [sum(min(end, len(pieces[at])) - start - 1 for at, start, end in item.spans) for item in pool]
-    gained = [[sum(pieces[at].rewards[start:end]) for at, start, end in item.spans] for item in pool]
+    rewards = RunningMoments()
+    for piece in pieces[-settings.max_trajectories :]:
+        rewards.add_values(points for points in piece.rewards if points > 0)
+
     terms = {
-        "coverage": COVERAGE.standardise(steps),
-        "reward": rewards.standardise([sum(points) / len(points) for points in gained]),
-        "state": similarities["state"].standardise([item.state for item in pool]),
-        "action": similarities["action"].standardise([item.action for item in pool]),
+        "coverage": COVERAGE.standardise([_count_steps(candidate, pieces) for candidate in pool]),
+        "reward": rewards.standardise([_compute_mean_reward(candidate, pieces) for candidate in pool]),
+        "state": similarities["state"].standardise([candidate.state for candidate in pool]),
+        "action": similarities["action"].standardise([candidate.action for candidate in pool]),
         "feedback": np.zeros(len(pool)),
     }
     for position, events in feedback.items():
-        worth = rewards.standardise([gain for gain, _ in events]).tolist()
-        signed = (value if followed else -value for value, (_, followed) in zip(worth, events, strict=True))
-        terms["feedback"][position] = sum(signed)
-    weights = {name: weight for name, weight in WEIGHTS.items() if name != "feedback" or settings.feedback}
-    total = sum((weights[name] * terms[name] for name in weights), np.zeros(len(pool))) / sum(weights.values())
+        terms["feedback"][position] = _sum_feedback(events, rewards)
+
+    weights = dict(WEIGHTS)
+    if not settings.feedback:
+        del weights["feedback"]
+    total = np.zeros(len(pool))
+    for name, weight in weights.items():
+        total = total + weight * terms[name]
+    total = total / sum(weights.values())
     # Whole billionths: mathematically equal values tie, whatever the rounding of the last bit.
     total = np.rint(total * BILLION) / BILLION
-    return [SkillScores(*row) for row in np.column_stack([*terms.values(), total]).tolist()]
+
+    rows = np.column_stack([*terms.values(), total]).tolist()
+    return [SkillScores(*row) for row in rows]
+
+
+def _count_steps(candidate: SkillCandidate, pieces: Sequence[Piece]) -> int:
+    """The actions in all windows. A window with overhang ends with its piece."""
+    steps = 0
+    for piece, start, end in candidate.spans:
+        steps += min(end, len(pieces[piece])) - start - 1
+    return steps
+
+
+def _compute_mean_reward(candidate: SkillCandidate, pieces: Sequence[Piece]) -> float:
+    """The points gained in a window, on average."""
+    points = [sum(pieces[piece].rewards[start:end]) for piece, start, end in candidate.spans]
+    return sum(points) / len(points)
+
+
+def _sum_feedback(events: Sequence[tuple[float, bool]], rewards: RunningMoments) -> float:
+    """The worth of the returns, of which those that no reward followed are taken off."""
+    values = rewards.standardise([gain for gain, _ in events]).tolist()
+    signed: list[float] = []
+    for value, (_, followed) in zip(values, events, strict=True):
+        signed.append(value if followed else -value)
+    return sum(signed)
 
 
 # Selection: beam search for the candidates without conflicts with the largest sum of scores (SSO, section 3.3; release,
@@ -126,6 +158,7 @@ def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], widt
     positions in it: the best set, best candidate first; and all of any beam, most used first, equals in pool order."""
     if not pool:
         return [], []
+
     spans = np.array([candidate.spans for candidate in pool], dtype=np.int64)
     pieces, starts, ends = np.moveaxis(spans, 2, 0)
 
@@ -134,10 +167,13 @@ def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], widt
         """The candidates in conflict with one, itself included."""
         hit = np.zeros(len(spans), dtype=bool)
         for piece, start, end in spans[position]:
-            hit |= ((np.maximum(starts, start) <= np.minimum(ends, end)) & (pieces == piece)).any(axis=1)
-        return int.from_bytes(np.packbits(hit, bitorder="little").tobytes(), "little")
+            touching = np.maximum(starts, start) <= np.minimum(ends, end)
+            hit |= (touching & (pieces == piece)).any(axis=1)
+        bits = np.packbits(hit, bitorder="little")
+        return int.from_bytes(bits.tobytes(), "little")
 
-    beams = [Beam(0, (), 0, (1 << len(pool)) - 1)] * width
+    empty = Beam(score=0, members=(), mask=0, open=(1 << len(pool)) - 1)
+    beams = [empty] * width
     visited: set[int] = set()
     uses = [0] * len(pool)
     while any(beam.open for beam in beams):
@@ -145,14 +181,21 @@ def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], widt
         for beam in beams:
             for position in _take_unseen_extensions(beam, visited, width):
                 later = beam.open >> (position + 1) << (position + 1)
-                members = (*beam.members, position)
-                mask = beam.mask | 1 << position
-                grown.append(Beam(beam.score + scores[position], members, mask, later & ~mask_conflicts(position)))
+                extended = Beam(
+                    score=beam.score + scores[position],
+                    members=(*beam.members, position),
+                    mask=beam.mask | 1 << position,
+                    open=later & ~mask_conflicts(position),
+                )
+                grown.append(extended)
+
         beams = sorted(grown, key=lambda beam: -beam.score)[:width]
         for beam in beams:
             for position in beam.members:
                 uses[position] += 1
-    by_use = sorted((position for position, count in enumerate(uses) if count), key=lambda position: -uses[position])
+
+    members_of_any = [position for position, count in enumerate(uses) if count]
+    by_use = sorted(members_of_any, key=lambda position: -uses[position])
     return list(beams[0].members), by_use
 
 
@@ -162,8 +205,9 @@ def _take_unseen_extensions(beam: Beam, seen: set[int], limit: int) -> list[int]
     while rest and len(positions) < limit:
         lowest = rest & -rest
         rest ^= lowest
-        if beam.mask | lowest not in seen:
-            seen.add(beam.mask | lowest)
+        mask = beam.mask | lowest
+        if mask not in seen:
+            seen.add(mask)
             positions.append(lowest.bit_length() - 1)
     return positions
 
@@ -172,22 +216,34 @@ def _take_unseen_extensions(beam: Beam, seen: set[int], limit: int) -> list[int]
 
 
 def describe_skill(skill: Skill) -> str:
-    return f"Target: {skill.target} Instructions: {'; '.join(skill.instructions)}"
+    instructions = "; ".join(skill.instructions)
+    return f"Target: {skill.target} Instructions: {instructions}"
 
 
 def render_skills(skills: Sequence[Skill]) -> Recall:
     items = []
     for number, skill in enumerate(skills, start=1):
-        steps = (f"{place}. {text}" for place, text in enumerate(skill.instructions, start=1))
-        items.append("\n".join([f"Subgoal {number}: {skill.target}", *steps]))
-    return Recall("", tuple(skill.id for skill in skills), tuple(skill.target for skill in skills), items=tuple(items))
+        lines = [f"Subgoal {number}: {skill.target}"]
+        for place, instruction in enumerate(skill.instructions, start=1):
+            lines.append(f"{place}. {instruction}")
+        items.append("\n".join(lines))
+
+    return Recall(
+        ids=tuple(skill.id for skill in skills),
+        targets=tuple(skill.target for skill in skills),
+        items=tuple(items),
+    )
 
 
 def find_pursued_skill(step: Step, skills: Mapping[str, Skill]) -> str | None:
     """Return the id of the shown skill whose target the actor named as its subgoal."""
     subgoal = normalize_text(step.subgoal or "", keep_fill_words=True)
-    names = (name for name in step.recalled if name in skills)
-    return next((name for name in names if subgoal and normalize_text(skills[name].target, True) == subgoal), None)
+    if not subgoal:
+        return None
+    for name in step.recalled:
+        if name in skills and normalize_text(skills[name].target, keep_fill_words=True) == subgoal:
+            return name
+    return None
 
 
 LATELY = 10  # number of steps for which a completed skill is not offered again
@@ -196,22 +252,30 @@ LATELY = 10  # number of steps for which a completed skill is not offered again
 def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozenset[str]:
     """Return the ids of skills completed in the last steps: points were gained in pursuit (unless its words go beyond
     its examples), or as many steps pursued it as it has instructions and the last follows the last of them."""
-    lately = steps[-LATELY:]
-    pursued = [find_pursued_skill(step, skills) for step in lately]
     reached = set()
-    for place, (step, name) in enumerate(zip(lately, pursued, strict=True), start=1):
+    pursued = []
+    for step in steps[-LATELY:]:
+        name = find_pursued_skill(step, skills)
+        pursued.append(name)
         if name is None or not step.understood or step.asked_back or step.no_effect:
             continue
-        instructions = skills[name].instructions
-        gained = step.reward > 0 and not skills[name].beyond
-        if gained or (pursued[:place].count(name) >= len(instructions) and _follows(step.action, instructions[-1])):
+        if _is_completed(skills[name], step, pursued.count(name)):
             reached.add(name)
     return frozenset(reached)
 
 
+def _is_completed(skill: Skill, step: Step, pursuing: int) -> bool:
+    """Whether a step, the last of so many in pursuit of a skill, completes it."""
+    if step.reward > 0 and not skill.beyond:
+        return True
+    return pursuing >= len(skill.instructions) and _follows(step.action, skill.instructions[-1])
+
+
 def _follows(action: str, instruction: str) -> bool:
-    fixed_words = " ".join(word for word in instruction.split() if not word.strip(".,").isupper())
-    return set(normalize_text(fixed_words).split()) <= set(normalize_text(action).split())
+    """Whether an action says all words of an instruction but its placeholders."""
+    fixed_words = [word for word in instruction.split() if not word.strip(".,").isupper()]
+    required = normalize_text(" ".join(fixed_words)).split()
+    return set(required) <= set(normalize_text(action).split())
 
 
 # The memory.
@@ -235,11 +299,21 @@ class SkillMemoryState:
 
     def list_first_states(self) -> list[State]:
         """The first state of each window of the library, skill by skill."""
-        return [self.pieces[at].states[start] for name in self.library for at, start, _ in self.skills[name].spans]
+        states: list[State] = []
+        for name in self.library:
+            states += self.list_start_states(self.skills[name])
+        return states
+
+    def list_start_states(self, skill: Skill) -> list[State]:
+        """The first state of each window of a skill."""
+        return [self.pieces[piece].states[start] for piece, start, _ in skill.spans]
 
     def dump(self, settings: SkillSettings) -> dict[str, Any]:
-        texts: dict[str, int] = {}
+        texts: dict[str, int] = {}  # filled by the pieces
         pieces = [piece.dump(texts) for piece in self.pieces]
+        feedback = []
+        for events in self.feedback:
+            feedback.append([list(event) for event in events])
         return {
             "settings": asdict(settings),
             "texts": list(texts),
@@ -250,7 +324,7 @@ class SkillMemoryState:
             "selected": [[asdict(scores), *candidate.dump()] for candidate, scores in self.selected],
             "skills": [skill.dump() for skill in self.skills.values()],
             "library": list(self.library),
-            "feedback": [[list(event) for event in trial] for trial in self.feedback],
+            "feedback": feedback,
             "answers": [[list(question), answer] for question, answer in self.answers.items()],
         }
 
@@ -258,9 +332,14 @@ class SkillMemoryState:
     def load(cls, data: dict[str, Any], settings: SkillSettings) -> "SkillMemoryState":
         current = asdict(settings)
         stored = data["settings"]
-        if differing := [name for name in current if name not in FREE and stored[name] != current[name]]:
-            changes = ", ".join(f"{name} {stored[name]!r} (now {current[name]!r})" for name in differing)
-            raise RunMismatch(f"this skill memory has other settings: {changes}; restore these or start a new run")
+        changes = []
+        for name, value in current.items():
+            if name not in FREE and stored[name] != value:
+                changes.append(f"{name} {stored[name]!r} (now {value!r})")
+        if changes:
+            listed = ", ".join(changes)
+            raise RunMismatch(f"this skill memory has other settings: {listed}; restore these or start a new run")
+
         return cls(
             pieces=[Piece.load(entry, data["texts"]) for entry in data["pieces"]],
             similarities={name: RunningMoments(*moments) for name, moments in data["similarities"].items()},
@@ -268,9 +347,13 @@ class SkillMemoryState:
             selected=[(SkillCandidate.load(row), SkillScores(**scores)) for scores, *row in data["selected"]],
             skills={entry["id"]: Skill.load(entry) for entry in data["skills"]},
             library=list(data["library"]),
-            feedback=[[(name, gain, followed) for name, gain, followed in trial] for trial in data["feedback"]],
+            feedback=[_load_events(rows) for rows in data["feedback"]],
             answers={tuple(question): answer for question, answer in data["answers"]},
         )
+
+
+def _load_events(rows: Iterable[Sequence[Any]]) -> list[tuple[str, float, bool]]:
+    return [(name, gain, followed) for name, gain, followed in rows]
 
 
 def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMemoryState, SkillSettings]:
@@ -278,7 +361,8 @@ def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMem
     try:
         settings = SkillSettings(**snapshot["settings"])
         state = SkillMemoryState.load(snapshot, settings)
-        _ = [state.pieces[at].states[start] for skill in state.skills.values() for at, start, _ in skill.spans]
+        for skill in state.skills.values():
+            state.list_start_states(skill)  # an IndexError where the piece of one is missing
         return state, settings
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{where} holds a damaged skill memory ({type(error).__name__}: {error})") from None
@@ -287,7 +371,8 @@ def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMem
 class SkillMemory(Memory):
     """Skills found in what trials have in common (SSO; paper, section 2), the three most similar before every step."""
 
-    region, asks = "skills", ("skill_verbalizer", "skill_equivalence")
+    region = "skills"
+    asks = ("skill_verbalizer", "skill_equivalence")
 
     def __init__(self, services: Services):
         super().__init__(services)
@@ -301,38 +386,65 @@ class SkillMemory(Memory):
         return tuple(self.held.skills[name] for name in self.held.library)
 
     def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:
-        reached = just_reached(steps, self.held.skills) if self.settings.skip_reached else ()
-        nearest = [skill for skill, _ in self.rank_skills(states[-1]) if skill.id not in reached]
+        reached: frozenset[str] = frozenset()
+        if self.settings.skip_reached:
+            reached = just_reached(steps, self.held.skills)
+        ranking = self.rank_skills(states[-1])
+        nearest = [skill for skill, _ in ranking if skill.id not in reached]
         return render_skills(nearest[: self.settings.retrieved])
 
     def rank_skills(self, state: State) -> list[tuple[Skill, int]]:
         """Rank all skills by the mean cosine, in billionths, of ``state`` and the first states of their windows, best
         first, equals in library order (paper, Algorithm 1; release, skillset.py:140-161)."""
-        if not self.library:
+        library = self.library
+        if not library:
             return []
-        describe, texts = self.settings.describe, self._texts
-        query = texts.index_texts([describe(state)])
-        starts = texts.index_texts(map(describe, self.held.list_first_states()))
-        cosines = iter(texts.compute_similarities(starts, query)[:, 0].tolist())
-        means = [sum(next(cosines) for _ in skill.spans) // len(skill.spans) for skill in self.library]
-        return sorted(zip(self.library, means, strict=True), key=lambda pair: -pair[1])
+        describe = self.settings.describe
+        query = self._texts.index_texts([describe(state)])
+        starts = self._texts.index_texts(map(describe, self.held.list_first_states()))
+        cosines = self._texts.compute_similarities(starts, query)[:, 0].tolist()
+
+        ranking: list[tuple[Skill, int]] = []
+        first = 0
+        for skill in library:
+            windows = len(skill.spans)
+            mean = sum(cosines[first : first + windows]) // windows
+            ranking.append((skill, mean))
+            first += windows
+        return sorted(ranking, key=lambda pair: -pair[1])
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Counts: ``retrieved`` and ``targeted`` steps; ``pieces`` stored, ``candidates`` matched; skills ``written``,
         ``duplicates`` and ``malformed`` ones, calls; sizes now."""
-        counts = {"retrieved": 0, "targeted": 0, "pieces": 0, "candidates": 0, "written": 0, "duplicates": 0}
-        counts |= {"malformed": 0, "verbalize_calls": 0, "equivalent_calls": 0}
+        counts = {
+            "retrieved": 0,
+            "targeted": 0,
+            "pieces": 0,
+            "candidates": 0,
+            "written": 0,
+            "duplicates": 0,
+            "malformed": 0,
+            "verbalize_calls": 0,
+            "equivalent_calls": 0,
+        }
         state = self.held
         self._count_skill_use(trajectory, counts)
+
         number = state.pieces[-1].trajectory + 1 if state.pieces else 0
         new = cut_trajectory(trajectory, self.settings, number)
         state.pieces.extend(new)
+        counts["pieces"] = len(new)
+
         state.candidates = tuple(self._match_pieces(len(new)))
-        counts |= {"pieces": len(new), "candidates": len(state.candidates)}
+        counts["candidates"] = len(state.candidates)
         if state.candidates:
             self._select_skill_set(state.candidates)
             self._build_library(counts)
-        return counts | {"pool": len(state.pool), "selected": len(state.selected), "library": len(state.library)}
+
+        counts["pool"] = len(state.pool)
+        counts["selected"] = len(state.selected)
+        counts["library"] = len(state.library)
+        return counts
 
     def snapshot(self) -> dict[str, Any]:
         return self.held.dump(self.settings)
@@ -350,39 +462,63 @@ class SkillMemory(Memory):
     def most_calls(cls, states: Sequence[int], alone: bool) -> dict[str, int]:
         """A skill takes two windows of three states or more that keep apart: n states hold at most n / 8. Each costs
         three calls and one question whether it is known."""
-        return {"verbalizer": 4 * (sum(states) // 8) if alone or len(states) > 1 else 0}
+        makes_skills = alone or len(states) > 1
+        most = sum(states) // 8 if makes_skills else 0
+        return {"verbalizer": 4 * most}
 
     def _count_skill_use(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         events: dict[str, tuple[float, bool]] = {}
         skills = self.held.skills
         for index, step in enumerate(trajectory.steps):
             counts["retrieved"] += bool(step.recalled)
-            for name in (name for name in step.recalled if name in skills):
-                skills[name] = replace(skills[name], retrieved=skills[name].retrieved + 1)
-            if meant := find_pursued_skill(step, skills):
-                counts["targeted"] += 1
-                skills[meant] = replace(skills[meant], targeted=skills[meant].targeted + 1)
-                rewards = [later.reward for later in trajectory.steps[index:]]
-                gain = reduce(lambda later, points: points + DISCOUNT * later, reversed(rewards), 0.0)
-                events.setdefault(meant, (gain, any(points > 0 for points in rewards)))
+            for name in step.recalled:
+                skill = skills.get(name)
+                if skill is not None:
+                    skills[name] = replace(skill, retrieved=skill.retrieved + 1)
+
+            pursued = find_pursued_skill(step, skills)
+            if not pursued:
+                continue
+            counts["targeted"] += 1
+            skill = skills[pursued]
+            skills[pursued] = replace(skill, targeted=skill.targeted + 1)
+            rewards = [later.reward for later in trajectory.steps[index:]]
+            followed = any(points > 0 for points in rewards)
+            events.setdefault(pursued, (_compute_return(rewards), followed))
+
         if self.settings.feedback:
             self.held.feedback.append([(name, *event) for name, event in events.items()])
             del self.held.feedback[:-FEEDBACK_TRIALS]
 
     def _match_pieces(self, count: int) -> list[SkillCandidate]:
         """Match so many last pieces with earlier ones."""
-        pieces, settings = self.held.pieces, self.settings
-        oldest = max(0, len(pieces) - settings.max_trajectories)
+        number = len(self.held.pieces)
+        oldest = max(0, number - self.settings.max_trajectories)
+        first = max(number - count, oldest + 1)
         candidates: list[SkillCandidate] = []
-        for new in range(max(len(pieces) - count, oldest + 1), len(pieces)):
-            if not settings.build_repeats and any(piece.content == pieces[new].content for piece in pieces[:new]):
+        for new in range(first, number):
+            if not self.settings.build_repeats and self._is_repeat(new):
                 continue
-            across = settings.pairs == "across-trials"
-            trajectory = pieces[new].trajectory
-            if earlier := [i for i in range(oldest, new) if not across or pieces[i].trajectory != trajectory]:
-                indexed = {index: self._get_piece_texts(index) for index in (*earlier, new)}
-                candidates.extend(match_windows(new, earlier, indexed, self._texts, settings))
+            earlier = self._list_partners(new, oldest)
+            if not earlier:
+                continue
+            indexed = {index: self._get_piece_texts(index) for index in (*earlier, new)}
+            candidates.extend(match_windows(new, earlier, indexed, self._texts, self.settings))
         return candidates
+
+    def _is_repeat(self, index: int) -> bool:
+        """Whether an earlier piece has the same content."""
+        content = self.held.pieces[index].content
+        return any(piece.content == content for piece in self.held.pieces[:index])
+
+    def _list_partners(self, new: int, oldest: int) -> list[int]:
+        """The pieces that a new one may be matched with: from the oldest to the one before it."""
+        earlier = list(range(oldest, new))
+        if self.settings.pairs != "across-trials":
+            return earlier
+        pieces = self.held.pieces
+        trajectory = pieces[new].trajectory
+        return [index for index in earlier if pieces[index].trajectory != trajectory]
 
     def _get_piece_texts(self, index: int) -> PieceTexts:
         if index not in self._piece_texts:
@@ -392,43 +528,55 @@ class SkillMemory(Memory):
 
     def _select_skill_set(self, candidates: Sequence[SkillCandidate]) -> None:
         state = self.held
+        accepted = self._accept_candidates(candidates)
+        pooled = [candidate for candidate, _ in state.pool]
         by_content: dict[Content, SkillCandidate] = {}
-        accepted: Sequence[SkillCandidate] = candidates
-        for name, moments in state.similarities.items():
-            moments.add_values(getattr(candidate, name) for candidate in candidates)
-            accepted = [
-                candidate
-                for candidate in accepted
-                if moments.accepts(getattr(candidate, name), self.settings.keep_when_constant)
-            ]
-        for candidate in (*(candidate for candidate, _ in state.pool), *accepted):
-            by_content.setdefault(self._get_window_content(candidate.spans), candidate)
+        for candidate in [*pooled, *accepted]:
+            content = self._get_window_content(candidate.spans)
+            by_content.setdefault(content, candidate)
 
         events = self._collect_feedback(list(by_content))
         distinct = list(by_content.values())
         scores = score_candidates(distinct, state.pieces, state.similarities, events, self.settings)
         pool = sorted(zip(distinct, scores, strict=True), key=lambda pair: -pair[1].total)
-        worth = [round(scores.total * BILLION) for _, scores in pool]
-        best, by_use = search_skill_set([candidate for candidate, _ in pool], worth, self.settings.beams)
+
+        sorted_candidates = [candidate for candidate, _ in pool]
+        sorted_scores = [round(scores.total * BILLION) for _, scores in pool]
+        best, by_use = search_skill_set(sorted_candidates, sorted_scores, self.settings.beams)
         state.selected = [pool[position] for position in best]
-        kept_next = (pool[position] for position in by_use[: self.settings.pool_size])
-        state.pool = [(candidate, scores.total) for candidate, scores in kept_next]
+        state.pool = []
+        for position in by_use[: self.settings.pool_size]:
+            candidate, candidate_scores = pool[position]
+            state.pool.append((candidate, candidate_scores.total))
+
+    def _accept_candidates(self, candidates: Sequence[SkillCandidate]) -> Sequence[SkillCandidate]:
+        """Add both similarities to their moments, and return the candidates that exceed the means."""
+        keep_constant = self.settings.keep_when_constant
+        accepted = candidates
+        for name, moments in self.held.similarities.items():
+            moments.add_values(getattr(candidate, name) for candidate in candidates)
+            accepted = [candidate for candidate in accepted if moments.accepts(getattr(candidate, name), keep_constant)]
+        return accepted
 
     def _get_window_content(self, spans: Sequence[Span]) -> Content:
         contents = []
         for piece, start, end in spans:
             indexed = self._get_piece_texts(piece)
-            contents.append((*indexed.states[start:end].tolist(), *indexed.actions[start + 1 : end].tolist()))
+            states = indexed.states[start:end].tolist()
+            actions = indexed.actions[start + 1 : end].tolist()
+            contents.append((*states, *actions))
         return tuple(sorted(contents))
 
     def _collect_feedback(self, pool: Sequence[Content]) -> dict[int, list[tuple[float, bool]]]:
+        """Position in the pool to the events of the skills with that content."""
         positions = {content: position for position, content in enumerate(pool)}
-        events: dict[int, list[tuple[float, bool]]] = {}
-        for name, gain, followed in (event for trial in self.held.feedback for event in trial):
-            content = self._get_window_content(self.held.skills[name].spans)
-            if content in positions:
-                events.setdefault(positions[content], []).append((gain, followed))
-        return events
+        collected: dict[int, list[tuple[float, bool]]] = {}
+        for events in self.held.feedback:
+            for name, gain, followed in events:
+                content = self._get_window_content(self.held.skills[name].spans)
+                if content in positions:
+                    collected.setdefault(positions[content], []).append((gain, followed))
+        return collected
 
     def _build_library(self, counts: dict[str, int]) -> None:
         library: list[Skill] = []
@@ -445,59 +593,100 @@ class SkillMemory(Memory):
         counts["written"] = sum(name not in old_library for name in self.held.library)
 
     def _verbalize(self, candidate: SkillCandidate, scores: SkillScores, counts: dict[str, int]) -> Skill | None:
-        spans = self._look_past_reward(candidate.spans) if self.settings.past_reward else candidate.spans
+        spans: Sequence[Span] = candidate.spans
+        if self.settings.past_reward:
+            spans = self._look_past_reward(spans)
         windows = tuple(Window.from_span(span, self.held.pieces) for span in spans)
         name = _compute_skill_id(windows)
+
         if name in self.held.skills:
             skill = replace(self.held.skills[name], spans=candidate.spans, scores=scores)
         else:
             counts["verbalize_calls"] += 1
-            services = self.services
-            verbalizer = self.asks[0]
-            answer = services.ask(
-                verbalizer,
-                examples=windows,
-                action_templates=services.environment.action_templates,
-                whole=not self.settings.trim_excerpts,
-            )
-            if answer is not None and not answer.steps:
-                services.reject(verbalizer, answer)
-            words = answer and answer.skill
-            if words is None or not words.instructions or not words.target.strip():
+            words = self._ask_for_words(windows)
+            if words is None:
                 return None
             beyond = spans[0].end - candidate.spans[0].end
             skill = Skill(**asdict(words), id=name, spans=candidate.spans, scores=scores, beyond=beyond)
         self.held.skills[name] = skill
         return skill
 
+    def _ask_for_words(self, windows: Sequence[Window]) -> Verbalization | None:
+        """What the verbalizer calls a skill; None where it names no target or no instructions."""
+        verbalizer = self.asks[0]
+        answer = self.services.ask(
+            verbalizer,
+            examples=windows,
+            action_templates=self.services.environment.action_templates,
+            whole=not self.settings.trim_excerpts,
+        )
+        if answer is None:
+            return None
+        if not answer.steps:
+            self.services.reject(verbalizer, answer)
+        words: Verbalization | None = answer.skill
+        if words is None or not words.instructions or not words.target.strip():
+            return None
+        return words
+
     def _look_past_reward(self, spans: Sequence[Span]) -> Sequence[Span]:
         """The windows, with the next action where all pieces go on with the same one at no cost; unless it is a number,
         which means nothing without its question."""
-        pieces = [(self.held.pieces[span.piece], span.end) for span in spans]
-        if all(end < len(piece) and piece.rewards[end] >= 0 for piece, end in pieces):
-            following = {normalize_text(piece.actions[end]) for piece, end in pieces}
-            if len(following) == 1 and (action := following.pop()) and not action.isdigit():
-                return [span._replace(end=span.end + 1) for span in spans]
-        return spans
+        following = set()
+        for span in spans:
+            piece = self.held.pieces[span.piece]
+            if span.end >= len(piece) or piece.rewards[span.end] < 0:
+                return spans
+            following.add(normalize_text(piece.actions[span.end]))
+
+        if len(following) != 1:
+            return spans
+        action = following.pop()
+        if not action or action.isdigit():
+            return spans
+        return [span._replace(end=span.end + 1) for span in spans]
 
     def _is_duplicate(self, new: Skill, library: Sequence[Skill], counts: dict[str, int]) -> bool:
-        if any(_normalize_skill_words(new) == _normalize_skill_words(skill) for skill in library):
+        new_words = _normalize_skill_words(new)
+        if any(_normalize_skill_words(skill) == new_words for skill in library):
             return True
         question = (new.id, *(skill.id for skill in library))
         if question not in self.held.answers:
             counts["equivalent_calls"] += 1
-            numbered = "\n".join(f"{number}. {describe_skill(skill)}" for number, skill in enumerate(library, start=1))
-            answer = self.services.ask(self.asks[1], library=numbered, new_skill=describe_skill(new))
-            numbers = (answer and answer.equivalent) or ()
-            self.held.answers[question] = any(1 <= number <= len(library) for number in numbers)
+            self.held.answers[question] = self._ask_for_equivalence(new, library)
         return self.held.answers[question]
+
+    def _ask_for_equivalence(self, new: Skill, library: Sequence[Skill]) -> bool:
+        """Whether a model finds a skill of the library that equals the new one."""
+        lines = [f"{number}. {describe_skill(skill)}" for number, skill in enumerate(library, start=1)]
+        answer = self.services.ask(
+            self.asks[1],
+            library="\n".join(lines),
+            new_skill=describe_skill(new),
+        )
+        if not answer:
+            return False
+        return any(1 <= number <= len(library) for number in answer.equivalent or ())
+
+
+def _compute_return(rewards: Sequence[int]) -> float:
+    """The discounted sum of the points from a step on."""
+    gain = 0.0
+    for points in reversed(rewards):
+        gain = points + DISCOUNT * gain
+    return gain
 
 
 def _normalize_skill_words(skill: Skill) -> tuple[str, ...]:
-    return tuple(normalize_text(text, keep_fill_words=True) for text in (skill.target, *skill.instructions))
+    texts = (skill.target, *skill.instructions)
+    return tuple(normalize_text(text, keep_fill_words=True) for text in texts)
 
 
 def _compute_skill_id(examples: Sequence[Window]) -> str:
     """Return 12 hexadecimal digits over the content of the examples in any order."""
-    contents = sorted([[state.description for state in window.states], list(window.actions)] for window in examples)
-    return hashlib.sha256(json.dumps(contents).encode()).hexdigest()[:12]
+    contents = []
+    for window in examples:
+        descriptions = [state.description for state in window.states]
+        contents.append([descriptions, list(window.actions)])
+    digest = hashlib.sha256(json.dumps(sorted(contents)).encode())
+    return digest.hexdigest()[:12]
