@@ -294,10 +294,10 @@ def _describe_differences(found: Analysis) -> Iterator[str]:
         if pair.unlike:
             yield f"{pair.name}: the arms differ in more than the method: {pair.unlike}."
         if pair.pairs and pair.trials < max(pair.may_play):
-            yield f"{pair.name}: scores are {_describe_best(pair.trials)}, as many trials as both may play."
+            yield f"{pair.name}: scores are {_describe_scores(pair.trials)}, as many trials as both may play."
 
 
-def _describe_best(trials: int) -> str:
+def _describe_scores(trials: int) -> str:
     return "those of the first trial" if trials == 1 else f"the best of the first {trials} trials"
 
 
@@ -453,7 +453,7 @@ def _build_tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
         rows.append((sheets.format_text("Overall", "total"), sum(task.units for task in found.tasks), *cells))
     notes = _get_notes(uneven=not found.alike, paper=with_paper)
     notes += [_describe_solved_types(arm) for arm in found.arms if arm.arm in found.advice and arm.units]
-    notes += [f"{pair.name}: paired by unit; scores are {_describe_best(pair.trials)}." for pair in pairs]
+    notes += [f"{pair.name}: paired by unit; scores are {_describe_scores(pair.trials)}." for pair in pairs]
     arms = [arm.arm for arm in found.arms]
     columns = ["task", "n", *arms, *(pair.name for pair in pairs), *(f"{arm} solved" for arm in arms)]
     return _build_table("tasks", [*columns, *(f"published {name}" for name in MEANS if with_paper)], rows, notes)
