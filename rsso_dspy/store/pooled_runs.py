@@ -60,7 +60,8 @@ class PooledRuns:
     def _name_arms(self) -> None:
         """Label every arm by what differs between the folders: settings, and memories that the arm starts from."""
         file_names = _name_files(self._identities)
-        settings = dict(zip(self.stores, _describe_differences(list(self._settings.values())), strict=True))
+        differences = _describe_differences(list(self._settings.values()))
+        settings = dict(zip(self.stores, differences, strict=True))
         arm_names = dict.fromkeys(chain.from_iterable(arms for _, arms in self._identities.values()))
         for name in arm_names:
             carried = {}
@@ -86,8 +87,9 @@ class PooledRuns:
         left_out = {"config", "config_hash", "carried"}
         if settings != other_settings:
             left_out.add("protocol")
-        if any(settings.get(key) != other_settings.get(key) for key in ("protocol.preset", "protocol.interface")):
-            left_out.add("prompts")
+        for key in ("protocol.preset", "protocol.interface"):
+            if settings.get(key) != other_settings.get(key):
+                left_out.add("prompts")
 
         ours = self._select_compared(one, left_out)
         theirs = self._select_compared(other, left_out)
@@ -197,7 +199,7 @@ def _describe_differences(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return of each of these mappings its values that are not the same in all of them, as ``key=value``. Keys are
     shortened to as many of their last parts as tell them apart; unset ones are left out."""
     all_keys = dict.fromkeys(chain.from_iterable(settings))
-    keys = [key for key in all_keys if any(mapping.get(key) != settings[0].get(key) for mapping in settings)]
+    keys = [key for key in all_keys if _differs(key, settings)]
     short_keys = {key: _shorten_key(key, keys) for key in keys}
 
     descriptions = []
@@ -205,6 +207,11 @@ def _describe_differences(settings: Sequence[Mapping[str, Any]]) -> list[str]:
         values = [f"{short_keys[key]}={_format_value(mapping[key])}" for key in keys if key in mapping]
         descriptions.append(" ".join(values))
     return descriptions
+
+
+def _differs(key: str, settings: Sequence[Mapping[str, Any]]) -> bool:
+    value = settings[0].get(key)
+    return any(mapping.get(key) != value for mapping in settings)
 
 
 def _shorten_key(key: str, others: Sequence[str]) -> str:
