@@ -245,7 +245,10 @@ def build_record_data(record: UnitRecord | TrainingRecord, calls: PageCalls = NO
 
     table = MessageTable(list_regions(record))
     data["trials"] = [_build_trial(result, calls, table) for result in record.trials]
-    data["messages"] = [(role, [(part.name, part.text) for part in parts]) for role, parts in table.messages]
+    data["messages"] = []
+    for role, parts in table.messages:
+        named_texts = [(part.name, part.text) for part in parts]
+        data["messages"].append((role, named_texts))
     data["why_not"] = calls.why_not
     data["learnt"] = [asdict(item) for item in trace_learnt_items(record)]
     return {**pack(data), "texts": list(texts)}
