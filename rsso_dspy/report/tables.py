@@ -624,9 +624,16 @@ def build_measures_table(found: Analysis) -> Sheet:
     has_rules = any(row.rules is not None for row in found.arms)
     rows: list[Sequence[Any]] = []
     for row in found.arms:
-        cells: list[Any] = [row.arm, row.units, (row.solve, row.units)]
-        cells += [format_number(row.progress, ".1%"), format_number(row.grounding, ".1%")]
-        cells += [format_number(row.turns, ".1f"), format_number(row.calls_per_unit, ".1f"), row.most_calls]
+        cells: list[Any] = [
+            row.arm,
+            row.units,
+            (row.solve, row.units),
+            format_number(row.progress, ".1%"),
+            format_number(row.grounding, ".1%"),
+            format_number(row.turns, ".1f"),
+            format_number(row.calls_per_unit, ".1f"),
+            row.most_calls,
+        ]
         cells += _build_cells_per_solved(found, row)
         if has_rules:
             cells += _build_rule_cells(row)
