@@ -79,67 +79,73 @@ class CostReport:
 
 
 def build_cost_report(played: RunRecords, price_of: PriceOf) -> CostReport:
-    finished = [*played.records, *played.trainings]
-    entries = tuple(itemize_costs([*finished, *played.begun], price_of))
+    records = [*played.records, *played.trainings, *played.begun]
+    entries = tuple(itemize_costs(records, price_of))
     prices = [price_of(entry.model) for entry in entries]
     models = {arm: dict(roles) for arm, roles in played.models.items()}
-    for record in (*finished, *played.begun):
+    for record in records:
         models.setdefault(record.arm, {}).update(record.models)
 
     def price(spent: Sequence[RoleUsage]) -> tuple[CostEntry, ...]:
-        rows = [(arm, role, models.get(arm, {}).get(role, ""), usage) for arm, role, usage in spent]
-        return tuple(price_usage(*row, price_of) for row in rows)
+        priced = []
+        for arm, role, usage in spent:
+            model = models.get(arm, {}).get(role, "")
+            priced.append(price_usage(arm, role, model, usage, price_of))
+        return tuple(priced)
 
-    abandoned, under_way, set_aside = price(played.abandoned), price(played.under_way), price(played.set_aside)
+    abandoned = price(played.abandoned)
+    under_way = price(played.under_way)
+    set_aside = price(played.set_aside)
     everything = (*entries, *abandoned, *under_way, *set_aside)
     return CostReport(
-        entries,
-        all(price is not None and price.is_free for price in prices),
-        abandoned,
-        total_usage(itemize_costs(played.begun, price_of)),
-        under_way,
-        total_billed(entries),
-        sum_amounts(entry.without_cache for entry in entries),
-        total_usage(everything),
-        total_billed(everything),
-        set_aside,
-        played.unreadable_lines,
+        entries=entries,
+        free=all(price is not None and price.is_free for price in prices),
+        abandoned=abandoned,
+        begun=total_usage(itemize_costs(played.begun, price_of)),
+        under_way=under_way,
+        billed=total_billed(entries),
+        without_cache=sum_amounts(entry.without_cache for entry in entries),
+        answered=total_usage(everything),
+        spent=total_billed(everything),
+        set_aside=set_aside,
+        unreadable_lines=played.unreadable_lines,
     )
 
 
 def describe_unreported_costs(bill: CostReport) -> list[str]:
-    sentence = f"Unfinished units and trainings took {_describe_usage(bill.begun)}; costs include them, scores do not."
-    lines = [sentence] if bill.begun.calls else []
-    for entries, kind in (
-        (bill.abandoned, "that were interrupted, or ended in an error and were played again"),
-        (bill.under_way, "being played now"),
-    ):
-        usage = total_usage(entries)
-        if usage.calls:
-            paid = format_dollars(total_billed(entries))
-            lines.append(f"The tables leave out {_describe_usage(usage)}, {paid}, of trials {kind}.")
-    return lines + _describe_damaged_logs(bill)
-
-
-def _describe_damaged_logs(bill: CostReport) -> list[str]:
     lines = []
-    usage = total_usage(bill.set_aside)
-    if usage.calls:
-        paid = format_dollars(total_billed(bill.set_aside))
-        lines.append(f"The tables leave out {_describe_usage(usage)}, {paid}, of damaged logs.")
+    if bill.begun.calls:
+        usage = _describe_usage(bill.begun)
+        lines.append(f"Unfinished units and trainings took {usage}; costs include them, scores do not.")
+    interrupted = "trials that were interrupted, or ended in an error and were played again"
+    lines += _describe_left_out(bill.abandoned, interrupted)
+    lines += _describe_left_out(bill.under_way, "trials being played now")
+    lines += _describe_left_out(bill.set_aside, "damaged logs")
     if bill.unreadable_lines:
         count = "1 line" if bill.unreadable_lines == 1 else f"{bill.unreadable_lines:,} lines"
         lines.append(f"{count} of damaged logs cannot be read, so the bill may be short.")
     return lines
 
 
+def _describe_left_out(entries: Sequence[CostEntry], source: str) -> Iterator[str]:
+    usage = total_usage(entries)
+    if usage.calls:
+        paid = format_dollars(total_billed(entries))
+        yield f"The tables leave out {_describe_usage(usage)}, {paid}, of {source}."
+
+
 def _describe_usage(usage: Usage) -> str:
-    return f"{usage.calls:,} call{'' if usage.calls == 1 else 's'}, {usage.input:,} tokens in and {usage.output:,} out"
+    calls = "1 call" if usage.calls == 1 else f"{usage.calls:,} calls"
+    return f"{calls}, {usage.input:,} tokens in and {usage.output:,} out"
 
 
 def serialize_cost_report(bill: CostReport) -> dict[str, Any]:
-    data: dict[str, Any] = {"currency": "USD", "entries": [asdict(entry) for entry in bill.entries]}
-    data |= {"billed": bill.billed, "without_cache": bill.without_cache}
+    data: dict[str, Any] = {
+        "currency": "USD",
+        "entries": [asdict(entry) for entry in bill.entries],
+        "billed": bill.billed,
+        "without_cache": bill.without_cache,
+    }
     left_out = {"abandoned": bill.abandoned, "under_way": bill.under_way}
     if bill.set_aside or bill.unreadable_lines:
         left_out["set_aside"] = bill.set_aside
@@ -227,24 +233,37 @@ class Analysis:
     @property
     def main_result(self) -> compare.Comparison | None:
         """The main comparison: reflections beside skills if the run has it, as in the paper, otherwise the first."""
-        beside = [pair for pair in self.comparisons if pair.asks == compare.BESIDE_SKILLS]
-        return next(iter([*beside, *self.comparisons]), None)
+        for pair in self.comparisons:
+            if pair.asks == compare.BESIDE_SKILLS:
+                return pair
+        return self.comparisons[0] if self.comparisons else None
 
     @property
     def compared_by_task(self) -> list[compare.Comparison]:
         """The comparisons shown by task type: the main one, and what reflections add without skills (rSSO, Table 2)."""
         main = self.main_result
-        over_retries = [pair for pair in self.comparisons if pair.asks == compare.OVER_RETRIES]
-        without = [pair for pair in over_retries if "reflexion" in pair.second and pair is not main]
-        return [main, *without] if main else []
+        if main is None:
+            return []
+        pairs = [main]
+        for pair in self.comparisons:
+            if pair is main or pair.asks != compare.OVER_RETRIES:
+                continue
+            if "reflexion" in pair.second:
+                pairs.append(pair)
+        return pairs
 
     def describe_gaps(self) -> Iterator[str]:
         """Yield sentences on what is missing, unread or cut off."""
-        if missing := self.missing_units:
+        missing = self.missing_units
+        if missing:
             units = f"{missing:,} planned units have" if missing > 1 else "1 planned unit has"
             yield f"The run is incomplete: {units} no record."
-        if shards := self.missing_shards:
-            yield f"This is without shard{'s' * (len(shards) > 1)} {', '.join(shards)} of the run."
+
+        shards = self.missing_shards
+        if shards:
+            noun = "shards" if len(shards) > 1 else "shard"
+            yield f"This is without {noun} {', '.join(shards)} of the run."
+
         for arm, steps in self.unreadable.items():
             answers = f"none of the actor's answers at {steps:,} steps" if steps > 1 else "not the actor's one answer"
             yield f"WARNING: {arm} is scored for doing nothing: {answers} could be read."
@@ -293,7 +312,7 @@ def analyze(
         bill=build_cost_report(run, price_of),
         facts=collect_run_facts(everything) | {"played": run.dates, "answers": run.answers},
         rule_based=any(record.rule_based for record in everything),
-        alike=len({frozenset(map(metrics.get_unit_key, records)) for records in scored.values() if records}) <= 1,
+        alike=_are_alike(scored),
         announced=run.announced,
         missing=run.missing,
         missing_shards=tuple(run.missing_shards),
@@ -310,7 +329,18 @@ def analyze(
 
 def find_margin(played: RunRecords) -> float:
     """Return the margin that a run in rounds announced, or the usual one, in points."""
-    return played.announced.margin if played.announced else MARGIN
+    if played.announced:
+        return played.announced.margin
+    return MARGIN
+
+
+def _are_alike(scored: Mapping[str, Sequence[UnitRecord]]) -> bool:
+    """Whether all arms that have scores have them for the same units."""
+    units = set()
+    for records in scored.values():
+        if records:
+            units.add(frozenset(metrics.get_unit_key(record) for record in records))
+    return len(units) <= 1
 
 
 def _measure_room(
@@ -348,9 +378,10 @@ def _compute_first_trials(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[st
 
 
 def _find_dependence(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[str, str]:
-    several = {arm: records for arm, records in scored.items() if any(len(record.trials) > 1 for record in records)}
     dependence: dict[str, str] = {}
-    for arm, records in several.items():
+    for arm, records in scored.items():
+        if all(len(record.trials) < 2 for record in records):
+            continue
         why = find_dependence(records)
         if why:
             dependence[arm] = why
@@ -361,58 +392,61 @@ def _count_unreadable(scored: Mapping[str, Sequence[UnitRecord]]) -> dict[str, i
     """Return the number of steps of each arm whose actor gave no answer that could be read."""
     counts = {}
     for arm, records in scored.items():
-        trajectories = [trajectory for record in records for trajectory in record.trajectories]
-        steps = [step for trajectory in trajectories for step in trajectory.steps]
+        trajectories = chain.from_iterable(record.trajectories for record in records)
+        steps = list(chain.from_iterable(trajectory.steps for trajectory in trajectories))
         if steps and all(step.malformed for step in steps):
             counts[arm] = len(steps)
     return counts
 
 
 def _find_advice(records: Sequence[UnitRecord], advisor: str) -> Advice | None:
-    sources = (source for record in records for source in record.sources)
+    sources = chain.from_iterable(record.sources for record in records)
     if not any(source.memory == "constitution" and source.kind == "file" for source in sources):
         return None
     learnt_on = min((record.learnt_on for record in records), key=len)  # later units of a stream add their own
     tasks = {key.partition("::")[0] for key in learnt_on}
-    return Advice(advisor, len(learnt_on), len(learnt_on) / len(tasks) if tasks else None)
+    factor = len(learnt_on) / len(tasks) if tasks else None
+    return Advice(advisor, len(learnt_on), factor)
 
 
 def _sort_costs(records: Sequence[TrialsRecord], price_of: PriceOf, of: str = "") -> list[tuple[str, CostEntry]]:
     """Return name and costs by arm, in order of first appearance, then by role and model."""
     arms = list(metrics.group_by_arm(records))
-    entries = sorted(
-        itemize_costs(records, price_of), key=lambda entry: (arms.index(entry.arm), entry.role, entry.model)
-    )
+    entries = itemize_costs(records, price_of)
+    entries.sort(key=lambda entry: (arms.index(entry.arm), entry.role, entry.model))
     return [(f"{entry.arm}{of}", entry) for entry in entries]
 
 
 def _estimate_scores(scored: Sequence[UnitRecord], trials: int) -> ScoreEstimates:
     def estimate(score: Callable[[UnitRecord, int], float]) -> tuple[MeanEstimate, ...]:
-        return tuple(
-            estimate_mean(
-                [UnitValue(record.variant.task, record.variant.index, score(record, trial)) for record in scored]
-            )
-            for trial in range(1, trials + 1)
-        )
+        estimates = []
+        for trial in range(1, trials + 1):
+            values = [UnitValue(record.variant.task, record.variant.index, score(record, trial)) for record in scored]
+            estimates.append(estimate_mean(values))
+        return tuple(estimates)
 
     return ScoreEstimates(
-        tuple(sorted(map(metrics.get_best_accumulator, scored))),
-        estimate(metrics.get_best_accumulator),
-        estimate(lambda record, trial: 100.0 * metrics.is_solved(record, trial)),
+        scores=tuple(sorted(metrics.get_best_accumulator(record) for record in scored)),
+        best_of_t=estimate(metrics.get_best_accumulator),
+        success=estimate(lambda record, trial: 100.0 * metrics.is_solved(record, trial)),
     )
 
 
 def _describe_unscored(record: UnitRecord | TrainingRecord) -> ErroredUnit:
-    skipped = isinstance(record, UnitRecord) and record.is_refused
-    return ErroredUnit(record.arm, record.key, record.seed, record.trials[-1].error or "", skipped)
+    error = record.trials[-1].error or ""
+    is_skipped = isinstance(record, UnitRecord) and record.is_refused
+    return ErroredUnit(record.arm, record.key, record.seed, error, is_skipped)
 
 
-PROVENANCE_KEYS = (
-    "rsso_dspy", "dspy", "scienceworld", "benchmark", "python", "commit", "config_hash", "prompts", "source_unknown",
-)  # fmt: skip
-PROVENANCE = {name: name for name in PROVENANCE_KEYS} | {
+PROVENANCE = {
     "rsso_dspy": "rsso-dspy",
+    "dspy": "dspy",
+    "scienceworld": "scienceworld",
+    "benchmark": "benchmark",
+    "python": "python",
+    "commit": "commit",
     "config_hash": "configuration",
+    "prompts": "prompts",
     "source_unknown": "source unknown",
 }
 """Key of a record's provenance to its name in reports."""
@@ -424,25 +458,46 @@ def collect_run_facts(records: Sequence[TrialsRecord]) -> dict[str, tuple[str, .
     for record in records:
         facts["protocol"].add(record.protocol)
         facts["actor"].add(f"{record.model} (backend {record.backend})")
-        roles = {role for trial in record.trials for role in trial.usage} & record.models.keys()
-        other_models = {role: record.models[role] for role in roles if record.models[role] != record.model}
-        facts["other roles"] |= {f"{role} {model}" for role, model in other_models.items()}
+        facts["other roles"].update(_name_other_models(record))
         facts["seed"].add(str(record.seed))
-        for role, names in chain.from_iterable(trial.answered.items() for trial in record.trials):
-            requested = record.models.get(role, record.model)
-            if len(set(names)) > 1 or set(names) - {requested, requested.partition("/")[2]}:
-                facts.setdefault("answered by", set()).update(f"{name} ({role})" for name in names)
+        for text in _name_unrequested_models(record):
+            facts.setdefault("answered by", set()).add(text)
         for key, name in PROVENANCE.items():
             if key in record.provenance:
                 facts.setdefault(name, set()).add(record.provenance[key])
     return {name: tuple(sorted(values)) for name, values in facts.items() if values}
 
 
+def _name_other_models(record: TrialsRecord) -> Iterator[str]:
+    """Yield the roles that another model than the actor's played, each with its model."""
+    played_roles = {role for trial in record.trials for role in trial.usage}
+    for role in played_roles & record.models.keys():
+        model = record.models[role]
+        if model != record.model:
+            yield f"{role} {model}"
+
+
+def _name_unrequested_models(record: TrialsRecord) -> Iterator[str]:
+    """Yield the models that answered in a role where these were several, or another one than was asked for."""
+    for trial in record.trials:
+        for role, names in trial.answered.items():
+            requested = record.models.get(role, record.model)
+            unrequested = set(names) - {requested, requested.partition("/")[2]}
+            if unrequested or len(set(names)) > 1:
+                for name in names:
+                    yield f"{name} ({role})"
+
+
 def _compute_task_means(scored: Mapping[str, Sequence[UnitRecord]]) -> Iterator[TaskMeans]:
-    for task in sorted({record.variant.task for records in scored.values() for record in records}):
-        of = {arm: [record for record in records if record.variant.task == task] for arm, records in scored.items()}
-        units = {metrics.get_unit_key(record) for records in of.values() for record in records}
-        means = {arm: fmean(map(metrics.get_best_accumulator, records)) for arm, records in of.items() if records}
+    tasks = {record.variant.task for records in scored.values() for record in records}
+    for task in sorted(tasks):
+        units: set[metrics.UnitKey] = set()
+        means: dict[str, float] = {}
+        for arm, records in scored.items():
+            of_task = [record for record in records if record.variant.task == task]
+            units.update(metrics.get_unit_key(record) for record in of_task)
+            if of_task:
+                means[arm] = fmean(metrics.get_best_accumulator(record) for record in of_task)
         yield TaskMeans(task, len(units), means)
 
 
@@ -453,65 +508,82 @@ MEASURES = ("progress", "grounding", "turns", "most_calls", "rules", "writings")
 
 def serialize_analysis(found: Analysis) -> dict[str, Any]:
     data = asdict(found)
-    measures: dict[str, Any] = {}
     for square in data["squares"].values():
         del square["trials"]  # it tells the tests of the 2x2 from others, and a reader nothing
     for pair, serialized in zip(found.comparisons, data["comparisons"], strict=True):
         if pair.interval:
             serialized["interval"]["detectable"] = pair.interval.detectable_difference
+
+    measures: dict[str, Any] = {}
     for row, serialized in zip(found.arms, data["arms"], strict=True):
-        same = {"units": row.units, "solved": row.solve, "calls": row.calls_per_unit}
-        measures[row.arm] = same | {name: serialized.pop(name) for name in MEASURES}
-        paid = total_billed(entry for entry in found.bill.entries if entry.arm == row.arm)
-        serialized |= {"cost": total_billed(found.spent[row.arm]), "paid": paid}
+        measures[row.arm] = {"units": row.units, "solved": row.solve, "calls": row.calls_per_unit}
+        for name in MEASURES:
+            measures[row.arm][name] = serialized.pop(name)
+        serialized["cost"] = total_billed(found.spent[row.arm])
+        serialized["paid"] = total_billed(entry for entry in found.bill.entries if entry.arm == row.arm)
         serialized["dependence"] = found.dependence.get(row.arm, "")
         serialized |= _serialize_learning(row.learning)
-    return {
+
+    document: dict[str, Any] = {
         "facts": {name: list(values) for name, values in found.facts.items() if values},
         "note": found.rule_based_note,
         "missing": found.missing_units,
-        **{name: data[name] for name in (*PLAIN, "arms", "comparisons")},
+    }
+    for name in (*PLAIN, "arms", "comparisons"):
+        document[name] = data[name]
+    document |= {
         "repeated": {arm: {"equal": equal, "units": units} for arm, (equal, units) in found.repeated.items()},
         "measures": measures,
         "bill": serialize_cost_report(found.bill),
         "question": asdict(found.question),
         "family": _serialize_family(found),
-        **({"room": data["room"]} if found.room else {}),
-        **({"remarks": list(found.remarks)} if found.remarks else {}),
     }
+    if found.room:
+        document["room"] = data["room"]
+    if found.remarks:
+        document["remarks"] = list(found.remarks)
+    return document
 
 
 def _serialize_family(found: Analysis) -> dict[str, Any]:
     """Serialize the tests of the report, each once, with p before and after the correction for their number. Those of a
     run in rounds have no p, and share the level."""
     if found.announced is not None:
-        pairs = found.announced.pairs
-        tested = [{"test": f"{memory} - {control}", "level": SIGNIFICANT / len(pairs)} for control, memory in pairs]
-        return {"correction": "shared level, spent over rounds", "size": len(pairs), "tests": tested}
+        return _serialize_announced_tests(found.announced)
     tests: dict[compare.FamilyTest, dict[str, Any]] = {}
     for pair in found.comparisons:
         tests[pair.family_test] = {"test": pair.name, "p": pair.flips.p, "holm": pair.holm}
     for square in found.squares.values():
         for (test, effect), name in zip(square.effects.items(), square.effect_names, strict=True):
             tests.setdefault(test, {"test": name, "p": effect.flips.p, "holm": effect.holm})
-    numbers = [{"pairs": test.pairs, "trials": test.trials} for test in tests]
-    rows = [row | number for row, number in zip(tests.values(), numbers, strict=True) if row["p"] is not None]
+
+    rows = []
+    for test, row in tests.items():
+        if row["p"] is not None:
+            rows.append({**row, "pairs": test.pairs, "trials": test.trials})
     return {"correction": "Holm", "size": found.tests, "tests": rows}
 
 
+def _serialize_announced_tests(announced: Announcement) -> dict[str, Any]:
+    level = SIGNIFICANT / len(announced.pairs)
+    tests = [{"test": f"{memory} - {control}", "level": level} for control, memory in announced.pairs]
+    return {"correction": "shared level, spent over rounds", "size": len(announced.pairs), "tests": tests}
+
+
 def _serialize_learning(learnt: metrics.Learning) -> dict[str, Any]:
-    by_count = [
-        {"reflections": count, "solved": solved, "trials": trials} for count, (solved, trials) in learnt.held.items()
-    ]
-    by_task = {task: {"solved": solved, "units": units} for task, (solved, units) in learnt.by_task.items()}
-    newly = [trial.additional for trial in learnt.success]
-    return {
-        "learning": {
-            "newly_solved": newly,
-            "trials_to": learnt.trials_to,
-            "held": by_count,
-            "written": learnt.written,
-            "repeats": asdict(learnt.repeats),
-        },
-        "success": {"trials": list(map(asdict, learnt.success)), "by_task": by_task, "failures": dict(learnt.failures)},
+    by_count = []
+    for count, (solved, trials) in learnt.held.items():
+        by_count.append({"reflections": count, "solved": solved, "trials": trials})
+    learning = {
+        "newly_solved": [trial.additional for trial in learnt.success],
+        "trials_to": learnt.trials_to,
+        "held": by_count,
+        "written": learnt.written,
+        "repeats": asdict(learnt.repeats),
     }
+    success = {
+        "trials": [asdict(trial) for trial in learnt.success],
+        "by_task": {task: {"solved": solved, "units": units} for task, (solved, units) in learnt.by_task.items()},
+        "failures": dict(learnt.failures),
+    }
+    return {"learning": learning, "success": success}

@@ -40,6 +40,8 @@ EVERY = "all"  # selects every pair, in place of an arm's name
 FAILED_FIRST = "failed the shared first trial"  # which both arms played alike, so it favours none
 PAPERS_PLATEAU = "paper's plateau"  # the first arm solved the unit in no trial
 
+ArmKey = tuple[str, str, str]  # method, program and name of the constitution of an arm
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -173,10 +175,9 @@ def compare_all(
     """Compare the arms that `select_contrasts` selects, which may raise `UnknownName`, and every 2x2. `missing` counts
     the planned units of each arm that have no record; `missing_shards` are parts of the run whose plan is unknown."""
     missing = missing or {}
-    pairs = [
-        compare_arms(first, arms[first], second, arms[second], asks, question.over, missing)
-        for (first, second), asks in select_contrasts(arms, question.against).items()
-    ]
+    pairs = []
+    for (first, second), asks in select_contrasts(arms, question.against).items():
+        pairs.append(compare_arms(first, arms[first], second, arms[second], asks, question.over, missing))
     squares = compute_factorials(arms, question.over, missing)
     corrected = _correct_family(pairs, squares)
     tests = sum(p is not None for p in corrected.values())
@@ -194,15 +195,13 @@ def compare_all(
             over=question.over,
         )
 
-    comparisons = []
-    for pair in (replace(pair, holm=corrected[pair.family_test]) for pair in pairs):
-        comparisons.append(replace(pair, verdict=judge_difference(collect_evidence(pair, pair), question.margin)))
+    def judge_pair(pair: Comparison) -> Comparison:
+        pair = replace(pair, holm=corrected[pair.family_test])
+        return replace(pair, verdict=judge_difference(collect_evidence(pair, pair), question.margin))
 
-    judged_squares = {}
-    for program, square in squares.items():
-        interaction, over_one, over_other = (
-            replace(effect, holm=corrected[test]) for test, effect in square.effects.items()
-        )
+    def judge_square(square: Factorial2x2) -> Factorial2x2:
+        effects = [replace(effect, holm=corrected[test]) for test, effect in square.effects.items()]
+        interaction, over_one, over_other = effects
         reading = read_factorial(
             collect_evidence(interaction, square),
             collect_evidence(over_one, square),
@@ -211,10 +210,11 @@ def compare_all(
         )
         if interaction.is_untested:
             reading = "not tested"
-        judged_squares[program] = replace(
-            square, interaction=interaction, over_one=over_one, over_other=over_other, reading=reading
-        )
-    return Compared(tuple(comparisons), judged_squares, tests)
+        return replace(square, interaction=interaction, over_one=over_one, over_other=over_other, reading=reading)
+
+    comparisons = tuple(judge_pair(pair) for pair in pairs)
+    judged_squares = {program: judge_square(square) for program, square in squares.items()}
+    return Compared(comparisons, judged_squares, tests)
 
 
 def _correct_family(pairs: Sequence[Comparison], squares: Mapping[str, Factorial2x2]) -> dict[FamilyTest, float | None]:
@@ -239,56 +239,72 @@ def compare_arms(
     """Compare two arms on the units that both finished, by as many first trials as both may play."""
     first_units = _index_scored_units(ours)
     second_units = _index_scored_units(theirs)
-    shared = sorted(first_units.keys() & second_units.keys())
-    keys = {metrics.get_unit_key(record) for record in (*ours, *theirs)}
     may_play = metrics.list_allowed_trials([list(first_units.values()), list(second_units.values())])
     trials = min(may_play)
-    gains = {
-        k: get_best_accumulator(second_units[k], trials) - get_best_accumulator(first_units[k], trials) for k in shared
-    }
-    by_task = group_values((key[0], gain) for key, gain in gains.items())
-    means = [round(fmean(values), 9) for values in by_task.values()]
+    if asks == OVER_RETRIES and trials == 1:
+        asks = OVER_NONE  # a single trial has no retries
+
+    all_keys = {metrics.get_unit_key(record) for record in (*ours, *theirs)}
+    shared = sorted(first_units.keys() & second_units.keys())
+    first_records = [first_units[key] for key in shared]
+    second_records = [second_units[key] for key in shared]
+    first_scores = [get_best_accumulator(record, trials) for record in first_records]
+    second_scores = [get_best_accumulator(record, trials) for record in second_records]
+    gains = {}
+    for key, first_score, second_score in zip(shared, first_scores, second_scores, strict=True):
+        gains[key] = second_score - first_score
     values = _list_values(gains)
-    doses = measure_doses([first_units[key] for key in shared], [second_units[key] for key in shared], trials)
+
+    by_task = group_values((task, gain) for (task, _variant, _seed), gain in gains.items())
+    task_means = {task: fmean(task_gains) for task, task_gains in by_task.items()}
+    rounded_means = [round(mean, 9) for mean in task_means.values()]
+    doses = measure_doses(first_records, second_records, trials)
     untested = is_untested(doses)
     flips = run_flip_test(values, over)
     return Comparison(
         first=first,
         second=second,
-        asks=OVER_NONE if asks == OVER_RETRIES and trials == 1 else asks,  # a single trial has no retries
+        asks=asks,
         trials=trials,
         may_play=tuple(may_play),
         pairs=len(shared),
-        excluded=len(keys) - len(shared),
+        excluded=len(all_keys) - len(shared),
         unplayed=count_unplayed({first: ours, second: theirs}, missing or {}),
-        difference=fmean(gains.values()) if gains else None,
-        room=MOST_POINTS - fmean(get_best_accumulator(first_units[key], trials) for key in shared) if shared else None,
-        by_task={task: fmean(values) for task, values in by_task.items()},
+        difference=_average(gains.values()),
+        room=MOST_POINTS - fmean(first_scores) if shared else None,
+        by_task=task_means,
         higher=sum(gain > 0 for gain in gains.values()),
         lower=sum(gain < 0 for gain in gains.values()),
         interval=None if untested else estimate_interval(values, over=over),
         flips=replace(flips, p=None) if untested else flips,
-        wilcoxon=statistics.run_wilcoxon_test(means),
-        sign=statistics.run_sign_test(means),
+        wilcoxon=statistics.run_wilcoxon_test(rounded_means),
+        sign=statistics.run_sign_test(rounded_means),
         gains=tuple(_list_stratum_gains(gains, first_units, second_units, trials, over, untested)),
         doses=doses,
-        unlike=_describe_other_rules([[units[key] for key in shared] for units in (first_units, second_units)], asks),
-        noise=measure_noise(values, [first_units[key] for key in shared], [second_units[key] for key in shared]),
+        unlike=_describe_other_rules(first_records, second_records, asks),
+        noise=measure_noise(values, first_records, second_records),
     )
 
 
 def run_flip_test(values: Sequence[UnitValue], over: Cluster) -> FlipTest:
     """Run the sign-flip test over the sums of task types, or of variants."""
-    by_variant = over == "variants"
-    sums = group_values(((value.task, value.variant if by_variant else 0), value.value) for value in values)
-    return statistics.run_flip_test([sum(cluster) for cluster in sums.values()])
+    clusters: dict[tuple[str, int], list[float]] = {}
+    for value in values:
+        variant = value.variant if over == "variants" else 0
+        clusters.setdefault((value.task, variant), []).append(value.value)
+    sums = [sum(cluster) for cluster in clusters.values()]
+    return statistics.run_flip_test(sums)
 
 
 def count_unplayed(arms: Mapping[str, Sequence[UnitRecord]], missing: Mapping[str, int]) -> int:
     """Count the units of these arms that have no record, or that ended in an error; those that the environment refused
     are no part of the plan."""
-    errored = [record for records in arms.values() for record in records if record.has_errors]
-    return sum(not record.is_refused for record in errored) + sum(missing.get(arm, 0) for arm in arms)
+    unplayed = 0
+    for arm, records in arms.items():
+        errored = [record for record in records if record.has_errors]
+        unplayed += sum(not record.is_refused for record in errored)
+        unplayed += missing.get(arm, 0)
+    return unplayed
 
 
 def _list_stratum_gains(
@@ -302,32 +318,39 @@ def _list_stratum_gains(
     """Yield the gain on units that failed a first trial which both arms played alike, and the paper's plateau."""
     if not gains:
         return
-    if trials > 1 and all(_shares_first_trial(before[key], after[key]) for key in gains):
-        failed = {key: gain for key, gain in gains.items() if not before[key].trajectories[0].solved}
-        interval = None if untested else estimate_interval(_list_values(failed), over=over)
-        yield StratumGain(FAILED_FIRST, len(failed), _average(failed.values()), interval)
 
-    for stratum, keys in _group_by_stratum(gains, before).items():
+    def estimate_gain(stratum: str, keys: Sequence[UnitKey]) -> StratumGain:
         part = {key: gains[key] for key in keys}
         interval = None if untested else estimate_interval(_list_values(part), over=over)
-        yield StratumGain(stratum, len(part), _average(part.values()), interval)
+        return StratumGain(stratum, len(part), _average(part.values()), interval)
 
+    if trials > 1 and all(_shares_first_trial(before[key], after[key]) for key in gains):
+        failed = [key for key in gains if not before[key].trajectories[0].solved]
+        yield estimate_gain(FAILED_FIRST, failed)
+    for stratum, keys in _group_by_stratum(gains, before).items():
+        yield estimate_gain(stratum, keys)
     plateau = [gain for key, gain in gains.items() if not metrics.is_solved(before[key], trials)]
     yield StratumGain(PAPERS_PLATEAU, len(plateau), _average(plateau))
 
 
 def _group_by_stratum(keys: Iterable[UnitKey], records: Mapping[UnitKey, UnitRecord]) -> dict[str, list[UnitKey]]:
     """Group units by the parts of the benchmark that they belong to; a unit may belong to several."""
-    return dict(sorted(group_values((stratum, key) for key in keys for stratum in records[key].strata).items()))
+    strata: dict[str, list[UnitKey]] = {}
+    for key in keys:
+        for stratum in records[key].strata:
+            strata.setdefault(stratum, []).append(key)
+    return dict(sorted(strata.items()))
 
 
 def _shares_first_trial(one: UnitRecord, other: UnitRecord) -> bool:
     """Whether two units are known to have begun with the same actions: not where success alone is known."""
-    first, second = one.trajectories[0], other.trajectories[0]
-    if not (first.steps and second.steps):
+    first = one.trajectories[0]
+    second = other.trajectories[0]
+    if not first.steps or not second.steps:
         return False
-    actions = [[step.action for step in trajectory.steps] for trajectory in (first, second)]
-    return actions[0] == actions[1] and first.accumulator == second.accumulator
+    first_actions = [step.action for step in first.steps]
+    second_actions = [step.action for step in second.steps]
+    return first_actions == second_actions and first.accumulator == second.accumulator
 
 
 def _average(values: Collection[float]) -> float | None:
@@ -338,26 +361,36 @@ def _list_values(values: Mapping[UnitKey, float]) -> list[UnitValue]:
     return [UnitValue(task, variant, value) for (task, variant, _seed), value in values.items()]
 
 
-def _describe_other_rules(arms: Sequence[Sequence[UnitRecord]], asks: str) -> str:
-    first, second = (" and ".join(sorted({record.protocol for record in records})) for records in arms)
-    differences = [f"protocols {first} and {second}"] if first != second else []
+def _describe_other_rules(ours: Sequence[UnitRecord], theirs: Sequence[UnitRecord], asks: str) -> str:
+    differences = []
+    first = _name_protocols(ours)
+    second = _name_protocols(theirs)
+    if first != second:
+        differences.append(f"protocols {first} and {second}")
     if asks != OVER_SCAFFOLD:
-        differences += _describe_scaffolds(arms)
-    if budgets := sum(ours.budget != theirs.budget for ours, theirs in zip(*arms, strict=True)):
-        differences.append(f"{budgets} of {len(arms[0])} pairs with other numbers of steps per trial")
+        differences += _describe_scaffolds(ours, theirs)
+    budgets = sum(one.budget != other.budget for one, other in zip(ours, theirs, strict=True))
+    if budgets:
+        differences.append(f"{budgets} of {len(ours)} pairs with other numbers of steps per trial")
     return "; ".join(differences)
 
 
-def _describe_scaffolds(arms: Sequence[Sequence[UnitRecord]]) -> list[str]:
+def _name_protocols(records: Sequence[UnitRecord]) -> str:
+    return " and ".join(sorted({record.protocol for record in records}))
+
+
+def _describe_scaffolds(ours: Sequence[UnitRecord], theirs: Sequence[UnitRecord]) -> list[str]:
     """Name the scaffolds of two arms where they differ, and send other prompts without any memory: not in a
     conversation."""
-    records = [record for units in arms for record in units]
-    if all(plays_conversation(record.protocol) for record in records):
+    if all(plays_conversation(record.protocol) for record in (*ours, *theirs)):
         return []
-    first, second = ({metrics.find_scaffold(record.method) for record in units} for units in arms)
+    first = {metrics.find_scaffold(record.method) for record in ours}
+    second = {metrics.find_scaffold(record.method) for record in theirs}
     if first == second or None in first | second:
         return []
-    return [f"scaffolds {' and '.join(sorted(map(str, first)))} and {' and '.join(sorted(map(str, second)))}"]
+    first_names = " and ".join(sorted(map(str, first)))
+    second_names = " and ".join(sorted(map(str, second)))
+    return [f"scaffolds {first_names} and {second_names}"]
 
 
 def compute_factorial(
@@ -365,49 +398,65 @@ def compute_factorial(
 ) -> Factorial2x2 | None:
     """Compute the 2x2 of skills and reflections, without a reading; None if an arm is missing or no unit was finished
     in all four."""
-    corners = tuple(_find_arm_alike(arms, name) for name in FACTORIAL_METHODS)
+    corners = [_find_arm_alike(arms, method) for method in FACTORIAL_METHODS]
     records = {name: arms.get(name, ()) for name in corners}
     corner_units = [_index_scored_units(units) for units in records.values()]
     shared = sorted(set.intersection(*map(set, corner_units)))
     if not shared:
         return None
     trials = min(metrics.list_allowed_trials([list(by_key.values()) for by_key in corner_units]))
-    scores = {key: [get_best_accumulator(by_key[key], trials) for by_key in corner_units] for key in shared}
+    scores = {}
+    for key in shared:
+        scores[key] = [get_best_accumulator(by_key[key], trials) for by_key in corner_units]
 
-    neither, reflections, skills, both = ([units[key] for key in shared] for units in corner_units)
-    has_untested = [
-        is_untested(measure_doses(without, having, trials))
-        for without, having in ((neither, reflections), (neither, skills), (reflections, both), (skills, both))
-    ]
+    def select_shared(by_key: Mapping[UnitKey, UnitRecord]) -> list[UnitRecord]:
+        return [by_key[key] for key in shared]
+
+    def has_untested(without: Sequence[UnitRecord], having: Sequence[UnitRecord]) -> bool:
+        return is_untested(measure_doses(without, having, trials))
 
     def estimate_effect(signs: tuple[int, ...], untested: bool) -> Effect:
         """Estimate the sum of the corners with these signs, whose largest possible value follows from the signs."""
-        sums = {key: float(sum(map(mul, signs, points))) for key, points in scores.items()}
+        sums = {}
+        for key, points in scores.items():
+            sums[key] = float(sum(map(mul, signs, points)))
         largest = signs.count(1) * MOST_POINTS
         values = _list_values(sums)
         interval = None if untested else estimate_interval(values, (-largest, largest), over)
         flips = run_flip_test(values, over)
-        return Effect(fmean(sums.values()), interval, replace(flips, p=None) if untested else flips, untested)
+        if untested:
+            flips = replace(flips, p=None)
+        return Effect(fmean(sums.values()), interval, flips, untested)
 
+    neither, reflections, skills, both = map(select_shared, corner_units)
+    untested_reflections = has_untested(neither, reflections)
+    untested_skills = has_untested(neither, skills)
+    untested_skills_beside = has_untested(reflections, both)
+    untested_reflections_beside = has_untested(skills, both)
+    untested = untested_reflections or untested_skills or untested_skills_beside or untested_reflections_beside
+    by_arm = {units[0].arm: units for units in records.values()}
     return Factorial2x2(
         pairs=len(shared),
         trials=trials,
-        unplayed=count_unplayed({units[0].arm: units for units in records.values()}, missing or {}),
+        unplayed=count_unplayed(by_arm, missing or {}),
         corners=tuple(units[0].arm for units in records.values()),
         means=tuple(fmean(points) for points in zip(*scores.values(), strict=True)),
-        interaction=estimate_effect((1, -1, -1, 1), any(has_untested)),
-        over_one=estimate_effect((0, -1, 0, 1), has_untested[2]),
-        over_other=estimate_effect((0, 0, -1, 1), has_untested[3]),
+        interaction=estimate_effect((1, -1, -1, 1), untested),
+        over_one=estimate_effect((0, -1, 0, 1), untested_skills_beside),
+        over_other=estimate_effect((0, 0, -1, 1), untested_reflections_beside),
     )
 
 
 def _find_arm_alike(arms: Mapping[str, Sequence[UnitRecord]], method: str) -> str:
     """Return the method, or if it is missing, that of the flat scaffold with the same memories, where both scaffolds
     send the same: in a conversation."""
+    if method in arms:
+        return method
     base, plus, added = method.partition("+")
     flat = f"{FLAT_OF.get(base, base)}{plus}{added}"
-    alike = all(plays_conversation(record.protocol) for record in arms.get(flat, ()))
-    return flat if method not in arms and alike else method
+    if all(plays_conversation(record.protocol) for record in arms.get(flat, ())):
+        return flat
+    return method
 
 
 def _index_scored_units(records: Sequence[UnitRecord]) -> dict[UnitKey, UnitRecord]:
@@ -449,20 +498,32 @@ def _group_arms_by_folder(arms: Mapping[str, Sequence[UnitRecord]]) -> list[dict
 
 def _select_designed_contrasts(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tuple[str, str], str]:
     """Return the pairs that the methods of one folder are designed for; of others each with the first arm."""
-    by_program = _group_arms_by_program(arms)
-    names = {key: name for key, (name,) in by_program.items()}
+    names = {key: name for key, (name,) in _group_arms_by_program(arms).items()}
     contrasts: dict[tuple[str, str], str] = {}
     for (method, program, constitution), name in names.items():
-        alike = {peer for peer, *its in names if its == [program, constitution]}
-        for asks, (control, of) in _list_baselines(method, program, alike):
-            control_constitution = constitution if "+" in control or control == method else ""
-            same_program = {peer: arms[arm] for (peer, *its), arm in names.items() if its == [of, control_constitution]}
-            control_arm = names.get((_find_arm_alike(same_program, control), of, control_constitution), name)
-            if control_arm != name and (name, control_arm) not in contrasts:
-                contrasts.setdefault((control_arm, name), asks)
+        together = _select_methods(names, program, constitution)
+        for asks, (control, control_program) in _list_baselines(method, program, together):
+            has_constitution = "+" in control or control == method
+            controls = _select_methods(names, control_program, constitution if has_constitution else "")
+            units = {control_method: arms[arm] for control_method, arm in controls.items()}
+            control_name = controls.get(_find_arm_alike(units, control), name)
+            if control_name != name and (name, control_name) not in contrasts:
+                contrasts.setdefault((control_name, name), asks)
+
     compared = set(chain.from_iterable(contrasts))
-    first, *rest = arms or ("",)
-    return contrasts | {(first, name): "" for name in rest if name not in compared}
+    if arms:
+        first, *rest = arms
+        contrasts |= {(first, name): "" for name in rest if name not in compared}
+    return contrasts
+
+
+def _select_methods(names: Mapping[ArmKey, str], program: str, constitution: str) -> dict[str, str]:
+    """Return the methods that played with this program and this constitution, each with its arm."""
+    methods = {}
+    for (method, arm_program, arm_constitution), name in names.items():
+        if arm_program == program and arm_constitution == constitution:
+            methods[method] = name
+    return methods
 
 
 def compute_factorials(
@@ -476,15 +537,22 @@ def compute_factorials(
         if constitution:  # the four arms have none
             continue
         programs.setdefault(program, {})[method] = arms[name]
-    squares = {program: compute_factorial(corners, over, missing) for program, corners in programs.items()}
-    return {program: square for program, square in squares.items() if square}
+
+    squares = {}
+    for program, corners in programs.items():
+        square = compute_factorial(corners, over, missing)
+        if square:
+            squares[program] = square
+    return squares
 
 
-def _group_arms_by_program(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tuple[str, str, str], list[str]]:
+def _group_arms_by_program(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[ArmKey, list[str]]:
     """Return the arms by their method, their program and the name of their constitution."""
-    return group_values(
-        ((units[0].method, units[0].program, units[0].constitution), name) for name, units in arms.items()
-    )
+    groups: dict[ArmKey, list[str]] = {}
+    for name, units in arms.items():
+        first = units[0]
+        groups.setdefault((first.method, first.program, first.constitution), []).append(name)
+    return groups
 
 
 def _list_baselines(method: str, program: str, together: Collection[str]) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -496,12 +564,14 @@ def _list_baselines(method: str, program: str, together: Collection[str]) -> Ite
         return
     if plus:
         yield "constitution", (base, program)
-    with_it = f"{plus}{added}"
+
+    addition = f"{plus}{added}"
     if base == "rsso":
-        yield BESIDE_SKILLS, (f"sso{with_it}", program)
-        if all(f"{name}{with_it}" in together for name in PAPER_METHODS):
-            yield BESIDE_REFLECTIONS, (f"reflexion{with_it}", program)
-    if control := find_retry_control(base):
-        yield OVER_RETRIES, (f"{control}{with_it}", program)
+        yield BESIDE_SKILLS, (f"sso{addition}", program)
+        if all(f"{name}{addition}" in together for name in PAPER_METHODS):
+            yield BESIDE_REFLECTIONS, (f"reflexion{addition}", program)
+    control = find_retry_control(base)
+    if control:
+        yield OVER_RETRIES, (f"{control}{addition}", program)
     if base == "react-sso":
-        yield OVER_SCAFFOLD, (f"react{with_it}", program)
+        yield OVER_SCAFFOLD, (f"react{addition}", program)

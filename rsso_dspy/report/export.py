@@ -19,7 +19,17 @@ from typing import Any, Literal
 from rsso_dspy.errors import UsageError, require_extra
 from rsso_dspy.files import atomic_path, check_output_path
 from rsso_dspy.pricing import PriceOf, itemize_costs
-from rsso_dspy.records import RULE_BASED_NOTE, SCHEMA_VERSION, TrainingRecord, TrialResult, UnitRecord, Usage, add_usage
+from rsso_dspy.records import (
+    RULE_BASED_NOTE,
+    SCHEMA_VERSION,
+    TrainingRecord,
+    Trajectory,
+    TrialResult,
+    UnitRecord,
+    Usage,
+    Variant,
+    add_usage,
+)
 from rsso_dspy.redact import Redactor, make_redactor
 from rsso_dspy.regions import TEMPLATES
 from rsso_dspy.report.analysis import PROVENANCE, RunRecords, total_billed
@@ -71,38 +81,78 @@ PARQUET = make_kind("Parquet file", SCHEMA_KEY.encode())
 def build_rows(rows: RowKind, records: Iterable[JobRecord], price_of: PriceOf) -> Iterator[dict[str, Any]]:
     """Yield rows with those of the kind's columns that have a value."""
     for record in records:
-        yield from _build_step_rows(record) if rows == "steps" else _build_trial_rows(record, price_of)
+        if rows == "steps":
+            yield from _build_step_rows(record)
+        else:
+            yield from _build_trial_rows(record, price_of)
 
 
 def _build_trial_rows(record: JobRecord, price_of: PriceOf) -> Iterator[dict[str, Any]]:
-    shared = {name: getattr(record, name) for name in ("protocol", "backend", "model", "rule_based", "start")}
-    shared |= {"learnt_on": record.learnt_on, "unit_errored": record.has_errors, "unit_stalled": record.stalled_trials}
-    shared |= {f"provenance_{name}": record.provenance.get(name) for name in NOTED}
-    unit = isinstance(record, UnitRecord)
-    budgets = [record.budget] * len(record.trials) if isinstance(record, UnitRecord) else record.budgets
-    allowed = record.trials_allowed or None if isinstance(record, UnitRecord) else len(budgets)
+    shared = _build_record_columns(record)
+    budgets: Sequence[int]
     if isinstance(record, UnitRecord):
-        shared |= {"strata": record.strata}
+        budgets = [record.budget] * len(record.trials)
+        allowed = record.trials_allowed or None
+    else:
+        budgets = record.budgets
+        allowed = len(budgets)
+
     best = 0
     for trial, budget in zip(record.trials, budgets, strict=False):
-        row = {**_build_row_keys(record, trial), **shared, "outcome": "error", "error": trial.error}
+        row = _build_row_keys(record, trial)
+        row |= shared
+        row |= {"outcome": "error", "error": trial.error}
         row |= {"budget": budget, "trials_allowed": allowed}
-        if trajectory := trial.trajectory:
+
+        trajectory = trial.trajectory
+        if trajectory:
             best = max(best, trajectory.accumulator)
-            row |= {name: getattr(trajectory, name) for name in SAME}
-            row |= {"steps": len(trajectory.steps), "invalid": trajectory.invalid_actions}
-            row |= {
-                "malformed": sum(step.malformed for step in trajectory.steps),
-                "best_so_far": best if unit else None,
-            }
-        usage = sum(trial.usage.values(), Usage())
-        costs = itemize_costs([replace(record, trials=(trial,))], price_of)
-        row |= {"shown": json.dumps(_select_memory_texts(trial), ensure_ascii=False), "replayed": trial.replayed}
-        row |= {"failed_requests": sum(trial.failures.values())}
-        row |= {"calls": usage.calls, "tokens_in": usage.input, "tokens_out": usage.output, "usd": total_billed(costs)}
-        for role in ROLES:
-            row |= {f"{role}_{name}": count for name, count in asdict(trial.usage.get(role, Usage())).items()}
+            row |= _build_trajectory_columns(trajectory)
+            row["best_so_far"] = best if isinstance(record, UnitRecord) else None
+
+        row["shown"] = json.dumps(_select_memory_texts(trial), ensure_ascii=False)
+        row |= _build_usage_columns(record, trial, price_of)
         yield row
+
+
+def _build_record_columns(record: JobRecord) -> dict[str, Any]:
+    """Return the columns that are the same for all trials of a record."""
+    columns = {name: getattr(record, name) for name in ("protocol", "backend", "model", "rule_based", "start")}
+    columns["learnt_on"] = record.learnt_on
+    columns["unit_errored"] = record.has_errors
+    columns["unit_stalled"] = record.stalled_trials
+    for name in NOTED:
+        columns[f"provenance_{name}"] = record.provenance.get(name)
+    if isinstance(record, UnitRecord):
+        columns["strata"] = record.strata
+    return columns
+
+
+def _build_trajectory_columns(trajectory: Trajectory) -> dict[str, Any]:
+    columns = {name: getattr(trajectory, name) for name in SAME}
+    columns["steps"] = len(trajectory.steps)
+    columns["invalid"] = trajectory.invalid_actions
+    columns["malformed"] = sum(step.malformed for step in trajectory.steps)
+    return columns
+
+
+def _build_usage_columns(record: JobRecord, trial: TrialResult, price_of: PriceOf) -> dict[str, Any]:
+    """Return what a trial took of models: of all roles together with its costs, then by role."""
+    usage = sum(trial.usage.values(), Usage())
+    costs = itemize_costs([replace(record, trials=(trial,))], price_of)
+    columns: dict[str, Any] = {
+        "replayed": trial.replayed,
+        "failed_requests": sum(trial.failures.values()),
+        "calls": usage.calls,
+        "tokens_in": usage.input,
+        "tokens_out": usage.output,
+        "usd": total_billed(costs),
+    }
+    for role in ROLES:
+        role_usage = trial.usage.get(role, Usage())
+        for name, count in asdict(role_usage).items():
+            columns[f"{role}_{name}"] = count
+    return columns
 
 
 def _select_memory_texts(trial: TrialResult) -> dict[str, str]:
@@ -112,21 +162,32 @@ def _select_memory_texts(trial: TrialResult) -> dict[str, str]:
 
 def _build_step_rows(record: JobRecord) -> Iterator[dict[str, Any]]:
     """Yield one row per step; a trial that errored has none."""
+    columns = COLUMNS["steps"]
     for trial in record.trials:
-        where = _build_row_keys(record, trial)
+        if not trial.trajectory:
+            continue
+        keys = _build_row_keys(record, trial)
         points = 0
-        for number, step in enumerate(trial.trajectory.steps if trial.trajectory else (), start=1):
+        for number, step in enumerate(trial.trajectory.steps, start=1):
             points += max(step.reward, 0)
-            values = {field.name: getattr(step, field.name) for field in fields(step) if field.name in COLUMNS["steps"]}
-            yield {**where, "step": number, "accumulator": points, **asdict(step.state), **values}
+            values = {field.name: getattr(step, field.name) for field in fields(step) if field.name in columns}
+            yield {**keys, "step": number, "accumulator": points, **asdict(step.state), **values}
 
 
 def _build_row_keys(record: JobRecord, trial: TrialResult) -> dict[str, Any]:
-    unit = isinstance(record, UnitRecord)
-    variant = record.variant if isinstance(record, UnitRecord) else trial.trajectory and trial.trajectory.variant
+    variant: Variant | None = None
+    if isinstance(record, UnitRecord):
+        variant = record.variant
+    elif trial.trajectory:
+        variant = trial.trajectory.variant
+
     keys = {name: getattr(record, name) for name in ("arm", "method", "program", "seed")}
-    keys |= {"kind": "unit" if unit else "training", "task": record.key.partition("::")[0], "trial": trial.trial}
-    return keys | {"variant": variant and variant.key, "index": variant and variant.index}
+    keys["kind"] = "unit" if isinstance(record, UnitRecord) else "training"
+    keys["task"] = record.key.partition("::")[0]
+    keys["trial"] = trial.trial
+    keys["variant"] = variant.key if variant else None
+    keys["index"] = variant.index if variant else None
+    return keys
 
 
 def write_parquet(path: Path, rows: RowKind, records: Iterable[JobRecord], price_of: PriceOf) -> int:
@@ -138,13 +199,16 @@ def write_parquet(path: Path, rows: RowKind, records: Iterable[JobRecord], price
 
     check_output_path(path, "-o", PARQUET)
     types = {"strings": arrow.list_(arrow.string()), "double": arrow.float64(), "bool": arrow.bool_()}
-    columns = [arrow.field(name, types.get(kind) or getattr(arrow, kind)()) for name, kind in COLUMNS[rows].items()]
+    columns = []
+    for name, kind in COLUMNS[rows].items():
+        column_type = types[kind] if kind in types else getattr(arrow, kind)()
+        columns.append(arrow.field(name, column_type))
     schema = arrow.schema(columns, metadata={SCHEMA_KEY: str(SCHEMA_VERSION)})
+
     strike = make_redactor()
-    cleaned = [
-        {name: clean_value(row.get(name), strike) for name in schema.names}
-        for row in build_rows(rows, records, price_of)
-    ]
+    cleaned = []
+    for row in build_rows(rows, records, price_of):
+        cleaned.append({name: clean_value(row.get(name), strike) for name in schema.names})
     if not cleaned:
         raise UsageError(f"there are no {rows} to write: no unit is finished yet, or all units errored")
     with atomic_path(path) as temporary:
@@ -159,7 +223,9 @@ def clean_value(value: Any, strike: Redactor) -> Any:
         return strike(replace_controls(text))
     if isinstance(value, dict):
         return {clean_value(name, strike): clean_value(item, strike) for name, item in value.items()}
-    return [clean_value(item, strike) for item in value] if isinstance(value, tuple | list) else value
+    if isinstance(value, tuple | list):
+        return [clean_value(item, strike) for item in value]
+    return value
 
 
 # Logs of Inspect (`inspect_ai`): one `.eval` file per arm, which `inspect view` and its Python reader open. A sample is
@@ -170,24 +236,31 @@ VERSION = 2  # of the log's format
 PACKAGE = "rsso-dspy"
 LOG = make_kind("log of Inspect", f'"packages": {{"{PACKAGE}"'.encode())  # the header of a log is not compressed
 SCORES: Mapping[str, Callable[[UnitRecord], float]] = {"best_accumulator": get_best_accumulator, "solved": is_solved}
-TOKENS = {"input_tokens": "input", "output_tokens": "output", "reasoning_tokens": "reasoning"} | {
-    f"input_tokens_cache_{kind}": count for kind, count in (("read", "cached"), ("write", "cache_write"))
+TOKENS = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "reasoning_tokens": "reasoning",
+    "input_tokens_cache_read": "cached",
+    "input_tokens_cache_write": "cache_write",
 }  # Inspect's counts to those of a usage
 
 
 def write_inspect_logs(target: Path, name: str, benchmark: str, played: RunRecords) -> int:
     """Write the logs of a run with this name into a folder and return their number. Raises `UsageError` before writing
     if a file there is no such log, or if there is nothing to write."""
-    if not (units := played.records):
+    units = played.records
+    if not units:
         raise UsageError("there is nothing to write: no unit is finished yet")
     check_output_path(target, "-o")
     arms = {target / f"{_name_file(arm)}.eval": records for arm, records in group_by_arm(units).items()}
     for path in arms:
         check_output_path(path, "-o", LOG)
+
     seeds = sorted({record.seed for record in units})
-    created = f"{[*played.dates, '1980-01-01'][0]}T00:00:00+00:00"
+    first_day = played.dates[0] if played.dates else "1980-01-01"
     for path, records in arms.items():
-        spec = _build_spec(name, benchmark, records, seeds) | {"created": created}
+        spec = _build_spec(name, benchmark, records, seeds)
+        spec["created"] = f"{first_day}T00:00:00+00:00"
         with atomic_path(path) as temporary:
             temporary.write_bytes(_build_log(spec, records, seeds))
     return len(arms)
@@ -195,12 +268,19 @@ def write_inspect_logs(target: Path, name: str, benchmark: str, played: RunRecor
 
 def _name_file(arm: str) -> str:
     plain = re.sub(r"[^\w+.-]", "-", arm).lstrip(".")
-    return plain if plain == arm else f"{plain}-{hashlib.sha256(arm.encode()).hexdigest()[:6]}"
+    if plain == arm:
+        return plain
+    digest = hashlib.sha256(arm.encode()).hexdigest()
+    return f"{plain}-{digest[:6]}"
 
 
 def _build_log(spec: dict[str, Any], records: Sequence[UnitRecord], seeds: Sequence[int]) -> bytes:
     strike = make_redactor()
-    samples = [clean_value(_build_sample(record, seeds.index(record.seed) + 1), strike) for record in records]
+    samples = []
+    for record in records:
+        epoch = seeds.index(record.seed) + 1
+        samples.append(clean_value(_build_sample(record, epoch), strike))
+
     files: dict[str, Any] = {f"samples/{sample['id']}_epoch_{sample['epoch']}.json": sample for sample in samples}
     files["summaries.json"] = [_summarize_sample(sample) for sample in samples]
     files["header.json"] = {
@@ -211,6 +291,7 @@ def _build_log(spec: dict[str, Any], records: Sequence[UnitRecord], seeds: Seque
         "results": _build_results(records),
         "stats": {"started_at": spec["created"], "completed_at": spec["created"], "model_usage": _sum_usage(records)},
     }
+
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as log:
         for name, data in files.items():
@@ -224,20 +305,32 @@ def _build_spec(run: str, benchmark: str, records: Sequence[UnitRecord], seeds: 
     first = records[0]
     identity = hashlib.sha256(f"{run}/{first.arm}/{first.protocol}/{first.model}".encode()).hexdigest()[:22]
     keys = list(dict.fromkeys(record.key for record in records))
-    note = RULE_BASED_NOTE if any(record.rule_based for record in records) else ""
-    about = {name: getattr(first, name) for name in ("arm", "method", "program", "protocol", "provenance")}
+    is_rule_based = any(record.rule_based for record in records)
     return {
-        **dict.fromkeys(("eval_id", "run_id", "task_id"), identity),
+        "eval_id": identity,
+        "run_id": identity,
+        "task_id": identity,
         "task": f"{benchmark} {first.arm}",
         "task_version": 0,
-        **{name: {} for name in ("task_attribs", "solver_args", "model_args")},
+        "task_attribs": {},
+        "solver_args": {},
+        "model_args": {},
         "task_args": {"arm": first.arm},
         "solver": first.arm,
         "dataset": {"name": benchmark, "samples": len(keys), "sample_ids": keys, "shuffled": False},
         "model": first.model,
         "config": {"epochs": len(seeds)},
         "packages": {PACKAGE: __version__},
-        "metadata": {**about, "benchmark": benchmark, "seeds": list(seeds), "note": note},
+        "metadata": {
+            "arm": first.arm,
+            "method": first.method,
+            "program": first.program,
+            "protocol": first.protocol,
+            "provenance": first.provenance,
+            "benchmark": benchmark,
+            "seeds": list(seeds),
+            "note": RULE_BASED_NOTE if is_rule_based else "",
+        },
     }
 
 
@@ -254,55 +347,75 @@ def _build_sample(record: UnitRecord, epoch: int) -> dict[str, Any]:
         "output": {"model": record.model, "choices": []},
         "scores": {},
         "metadata": {"task": record.variant.task, "seed": record.seed, "trials": points, "outcomes": outcomes},
-        **{"store": {}, "events": [], "attachments": {}},
+        "store": {},
+        "events": [],
+        "attachments": {},
         "model_usage": _sum_usage([record]),
     }
     if record.has_errors:
-        return sample | {"error": {"message": record.trials[-1].error or "", "traceback": "", "traceback_ansi": ""}}
-    values = (get_best_accumulator(record), "C" if is_solved(record) else "I")
-    return sample | {"scores": {name: {"value": value} for name, value in zip(SCORES, values, strict=True)}}
+        message = record.trials[-1].error or ""
+        sample["error"] = {"message": message, "traceback": "", "traceback_ansi": ""}
+    else:
+        sample["scores"] = {
+            "best_accumulator": {"value": get_best_accumulator(record)},
+            "solved": {"value": "C" if is_solved(record) else "I"},
+        }
+    return sample
 
 
 def _summarize_sample(sample: dict[str, Any]) -> dict[str, Any]:
     summary = {name: sample[name] for name in ("id", "epoch", "input", "target", "metadata", "scores", "model_usage")}
-    error = {"error": sample["error"]["message"]} if "error" in sample else {}
-    return {**summary, **error, "completed": True, "message_count": len(sample["messages"])}
+    if "error" in sample:
+        summary["error"] = sample["error"]["message"]
+    summary["completed"] = True
+    summary["message_count"] = len(sample["messages"])
+    return summary
 
 
 def _build_results(records: Sequence[UnitRecord]) -> dict[str, Any]:
     scored = select_scored_units(records)
-    scores = []
-    for name, score in SCORES.items() if scored else ():
-        estimate = estimate_mean(
-            [UnitValue(record.variant.task, record.variant.index, score(record)) for record in scored]
-        )
-        values = {"mean": estimate.mean} | (
-            {"stderr": estimate.interval.error} if estimate.interval else {}
-        )  # over task types, or variants of one
-        metrics = {metric: {"name": metric, "value": value, "params": {}} for metric, value in values.items()}
-        if name == "solved":
-            metrics |= _build_repeat_metrics(scored)
-        scores.append({"name": name, "scorer": name, "params": {}, "metrics": metrics})
+    scores: list[dict[str, Any]] = []
+    if scored:
+        scores = [_build_score(name, score, scored) for name, score in SCORES.items()]
     return {"total_samples": len(records), "completed_samples": len(scored), "scores": scores}
+
+
+def _build_score(name: str, score: Callable[[UnitRecord], float], scored: Sequence[UnitRecord]) -> dict[str, Any]:
+    values = [UnitValue(record.variant.task, record.variant.index, score(record)) for record in scored]
+    estimate = estimate_mean(values)
+    metrics = {"mean": _build_metric("mean", estimate.mean)}
+    if estimate.interval:  # over task types, or variants of one
+        metrics["stderr"] = _build_metric("stderr", estimate.interval.error)
+    if name == "solved":
+        metrics |= _build_repeat_metrics(scored)
+    return {"name": name, "scorer": name, "params": {}, "metrics": metrics}
+
+
+def _build_metric(name: str, value: float, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    return {"name": name, "value": value, "params": params or {}}
 
 
 def _build_repeat_metrics(scored: Sequence[UnitRecord]) -> dict[str, dict[str, Any]]:
     """Build pass^k, 0 to 1, by name: ``pass^2`` of whole units, which are epochs; ``pass^2 of trials``."""
     metrics = {}
     for success in estimate_repeat_success(scored):
-        name = f"pass^{success.k}" + (" of trials" if success.repeats == "trials" else "")
+        name = f"pass^{success.k}"
+        if success.repeats == "trials":
+            name += " of trials"
         params = {"k": success.k, "repeats": success.repeats, "variants": success.variants}
-        metrics[name] = {"name": name, "value": success.estimate.mean / 100, "params": params}
+        metrics[name] = _build_metric(name, success.estimate.mean / 100, params)
     return metrics
 
 
 def _sum_usage(records: Sequence[UnitRecord]) -> dict[str, dict[str, int]]:
-    usage_by_model = add_usage(*({entry.model: entry.usage} for entry in itemize_costs(records, lambda _: None)))
-    return {
-        model: {name: getattr(usage, count) for name, count in TOKENS.items()}
-        | {"total_tokens": usage.input + usage.output}
-        for model, usage in usage_by_model.items()
-    }
+    entries = itemize_costs(records, lambda _: None)
+    usage_by_model = add_usage(*({entry.model: entry.usage} for entry in entries))
+    counts_by_model = {}
+    for model, usage in usage_by_model.items():
+        counts = {name: getattr(usage, count) for name, count in TOKENS.items()}
+        counts["total_tokens"] = usage.input + usage.output
+        counts_by_model[model] = counts
+    return counts_by_model
 
 
 def _list_messages(trial: TrialResult, model: str) -> Iterator[dict[str, Any]]:
@@ -314,11 +427,13 @@ def _list_messages(trial: TrialResult, model: str) -> Iterator[dict[str, Any]]:
     for region, text in _select_memory_texts(trial).items():
         yield {"role": "system", "content": f"Trial {trial.trial}, {region}:\n{text}"}
     yield {"role": "user", "content": f"{trajectory.task}\n\n{trajectory.start.description}"}
+
     for step in trajectory.steps:
         action = step.proposed or step.unread
-        thought = {"type": "reasoning", "reasoning": step.reasoning}
         if step.reasoning:
-            yield {"role": "assistant", "content": [thought, {"type": "text", "text": action}], "model": model}
+            thought = {"type": "reasoning", "reasoning": step.reasoning}
+            answer = {"type": "text", "text": action}
+            yield {"role": "assistant", "content": [thought, answer], "model": model}
         else:
             yield {"role": "assistant", "content": action}
         yield {"role": "user", "content": step.state.observation}

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from rsso_dspy.calls import Call
 from rsso_dspy.files import atomic_path, check_output_path, make_marked_kind
-from rsso_dspy.records import Lesson, Step, TrainingRecord, TrialResult, TrialsRecord, UnitRecord
+from rsso_dspy.records import Lesson, Step, TrainingRecord, Trajectory, TrialResult, TrialsRecord, UnitRecord
 from rsso_dspy.redact import make_redactor, redact_json
 from rsso_dspy.report.analysis import Analysis, describe_unreported_costs
 from rsso_dspy.report.drawings import Drawings
@@ -27,6 +27,7 @@ from rsso_dspy.report.sheets import Sheet, merge_columns
 from rsso_dspy.report.tables import build_tables
 from rsso_dspy.report.terminal import replace_controls
 
+ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("dom", "data", "list", "prompt", "learnt", "unit", "figures", "charts", "main")
 """Files in assets/, without their ending, joined in this order into one script."""
 UNMERGED = ("tasks",)  # tables whose columns are arms, each of which a reader looks for
@@ -47,16 +48,19 @@ def build_page_sections(found: Analysis, drawings: Drawings, with_paper: bool = 
     for sheet in build_tables(found, with_paper):
         sheets[sheet.name] = sheet if sheet.name in UNMERGED else merge_columns(sheet)
     drawn = drawings.names
+
     sections = []
     for name, view in load_data("texts.toml")["views"].items():
-        lead = " ".join([view["lead"], *(describe_unreported_costs(found.bill) if name == "cost" else ())])
+        sentences = [view["lead"]]
+        if name == "cost":
+            sentences += describe_unreported_costs(found.bill)
         section = PageSection(
             name,
             view["title"],
-            lead,
-            tuple(sheets[table] for table in view["tables"] if table in sheets),
-            tuple(figure for figure in view["figures"] if figure in drawn),
-            tuple(figure for figure in view["below"] if figure in drawn),
+            lead=" ".join(sentences),
+            sheets=tuple(sheets[table] for table in view["tables"] if table in sheets),
+            figures=tuple(figure for figure in view["figures"] if figure in drawn),
+            figures_below=tuple(figure for figure in view["below"] if figure in drawn),
         )
         if section.sheets or section.figures or section.figures_below:
             sections.append(section)
@@ -86,7 +90,8 @@ class PageCalls:
 
 
 NONE = PageCalls()
-SHORT, MARK = 40, "\x01"  # characters of a text that stands where it is; what a longer one begins with
+SHORT = 40  # characters of a text that stands where it is
+MARK = "\x01"  # what a longer one begins with
 FIGURES = ("accumulator", "environment_score", "solved", "invalid_actions", "asked_back", "no_effect")  # of a trial
 
 
@@ -114,35 +119,56 @@ def write_page(
 
 def _render_shell(page: Page, entries: Sequence[dict[str, Any]]) -> str:
     """Return everything before the chunks: values are escaped, and keys and acting characters taken out."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
+    style = (ASSETS / "page.css").read_text(encoding="utf-8")
+    script = _read_script()
+    sources = f"script-src 'sha256-{_hash_source(script)}'; style-src 'sha256-{_hash_source(style)}'; img-src data:"
+    policy = f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
+
+    figures = _replace_all_controls(asdict(page.drawings))
+    index = redact_json(json.dumps({"units": entries, "figures": figures}))
+    index = index.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return _render_template(
+        page=page,
+        units=len(entries),
+        policy=Markup(policy),
+        style=Markup(style),
+        script=Markup(script),
+        index=Markup(index),
+    )
+
+
+def _read_script() -> str:
+    parts = [(ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
+    return '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
+
+
+def _hash_source(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return base64.b64encode(digest).decode()
+
+
+def _render_template(**values: Any) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     strike = make_redactor()
+
+    def clean(value: Any) -> Any:
+        if type(value) is str:  # what is marked as safe is another type
+            return strike(replace_controls(value))
+        return value
+
     environment = Environment(
         loader=PackageLoader("rsso_dspy.report", "assets"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: strike(replace_controls(value)) if type(value) is str else value,
+        finalize=clean,
     )
     environment.filters["visible"] = replace_controls
-    assets = Path(__file__).parent / "assets"
-    style = (assets / "page.css").read_text(encoding="utf-8")
-    parts = ((assets / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
-    script = '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
-    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
-    sources = "script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:".format(*digests)
-    policy = f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
-    index = redact_json(json.dumps({"units": entries, "figures": _replace_all_controls(asdict(page.drawings))}))
-    return environment.get_template("page.html.j2").render(
-        page=page,
-        units=len(entries),
-        policy=Markup(policy),
-        style=Markup(style),
-        script=Markup(script),
-        index=Markup(index.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")),
-    )
+    return environment.get_template("page.html.j2").render(**values)
 
 
 def _replace_all_controls(data: Any) -> Any:
@@ -150,7 +176,9 @@ def _replace_all_controls(data: Any) -> Any:
         return replace_controls(data)
     if isinstance(data, dict):
         return {replace_controls(name): _replace_all_controls(value) for name, value in data.items()}
-    return list(map(_replace_all_controls, data)) if isinstance(data, list | tuple) else data
+    if isinstance(data, list | tuple):
+        return [_replace_all_controls(value) for value in data]
+    return data
 
 
 # A record for the viewer: a line of the list, and a compressed chunk that is opened on demand. A chunk holds every
@@ -165,11 +193,19 @@ def build_list_entry(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
     trial: s solved, n not, e errored."""
     trajectories = [trial.trajectory for trial in record.trials]
     return {
-        **{"arm": replace_controls(record.arm), "key": replace_controls(record.key)},
-        **{"seed": record.seed, "training": isinstance(record, TrainingRecord)},
+        "arm": replace_controls(record.arm),
+        "key": replace_controls(record.key),
+        "seed": record.seed,
+        "training": isinstance(record, TrainingRecord),
         "scores": [trajectory.accumulator if trajectory else None for trajectory in trajectories],
-        "marks": "".join("nse"[trajectory.solved if trajectory else 2] for trajectory in trajectories),
+        "marks": "".join(_mark_trial(trajectory) for trajectory in trajectories),
     }
+
+
+def _mark_trial(trajectory: Trajectory | None) -> str:
+    if trajectory is None:
+        return "e"
+    return "s" if trajectory.solved else "n"
 
 
 def compress_record(record: UnitRecord | TrainingRecord, calls: PageCalls = NONE) -> bytes:
@@ -185,19 +221,36 @@ def build_record_data(record: UnitRecord | TrainingRecord, calls: PageCalls = NO
 
     def pack(data: Any) -> Any:
         if isinstance(data, str):
-            text = replace_controls(data)
-            parts = text.split("\n\n") if len(text) >= SHORT else ()
-            return MARK + " ".join(str(texts.setdefault(part, len(texts))) for part in parts) if parts else text
+            return pack_text(replace_controls(data))
         if isinstance(data, dict):
             return {replace_controls(name): pack(value) for name, value in data.items()}
-        return list(map(pack, data)) if isinstance(data, list | tuple) else data
+        if isinstance(data, list | tuple):
+            return [pack(value) for value in data]
+        return data
+
+    def pack_text(text: str) -> str:
+        if len(text) < SHORT:
+            return text
+        numbers = []
+        for paragraph in text.split("\n\n"):
+            number = texts.setdefault(paragraph, len(texts))
+            numbers.append(str(number))
+        return MARK + " ".join(numbers)
 
     data = {name: getattr(record, name) for name in ("model", "program", "protocol", "start")}
-    data["budgets"] = record.budgets if isinstance(record, TrainingRecord) else [record.budget] * len(record.trials)
+    if isinstance(record, TrainingRecord):
+        data["budgets"] = record.budgets
+    else:
+        data["budgets"] = [record.budget] * len(record.trials)
+
     table = MessageTable(list_regions(record))
     data["trials"] = [_build_trial(result, calls, table) for result in record.trials]
-    data["messages"] = [(role, [(part.name, part.text) for part in parts]) for role, parts in table.messages]
-    data |= {"why_not": calls.why_not, "learnt": list(map(asdict, trace_learnt_items(record)))}
+    data["messages"] = []
+    for role, parts in table.messages:
+        named_texts = [(part.name, part.text) for part in parts]
+        data["messages"].append((role, named_texts))
+    data["why_not"] = calls.why_not
+    data["learnt"] = [asdict(item) for item in trace_learnt_items(record)]
     return {**pack(data), "texts": list(texts)}
 
 
@@ -206,37 +259,53 @@ def _build_trial(result: TrialResult, calls: PageCalls, table: MessageTable) -> 
     data = asdict(result)
     del data["shown"]
     if result.trajectory:
-        del data["trajectory"]["task"], data["trajectory"]["start"]
-    return {
-        **data,
-        **{name: getattr(result.trajectory, name) for name in FIGURES if result.trajectory},
-        "error": result.error if result.trajectory is None else None,
-        "seconds": calls.seconds.get(result.trial),
-        "exchanges": _build_exchanges(calls.by_trial.get(result.trial, ()), table),
-    }
+        del data["trajectory"]["task"]
+        del data["trajectory"]["start"]
+        data |= {name: getattr(result.trajectory, name) for name in FIGURES}
+
+    data["error"] = result.error if result.trajectory is None else None
+    data["seconds"] = calls.seconds.get(result.trial)
+    data["exchanges"] = _build_exchanges(calls.by_trial.get(result.trial, ()), table)
+    return data
 
 
 def _build_exchanges(calls: Sequence[Call], table: MessageTable) -> list[dict[str, Any]]:
     """The calls of a trial, the actor's first. ``messages`` are numbers in the table."""
-    return [
-        {
-            **{"step": call.step, "role": call.role, "model": call.served, "seconds": call.seconds},
-            "tokens": [
-                sum(count for usage in call.usage if isinstance(count := usage.get(name), int))  # 0 where none is told
-                for name in ("prompt_tokens", "completion_tokens")
-            ],
-            "failed": len(call.failed),
-            "parameters": json.dumps({"model": call.request["model"], **call.request["parameters"]}),
-            "messages": table.add_request(call),
-            "answer": f"{call.error.get('kind')}: {call.error.get('message')}" if call.error else call.text,
-            "error": call.error is not None,
-        }
-        for call in sorted(calls, key=lambda call: call.role != "actor")
-    ]
+    actor_first = sorted(calls, key=lambda call: call.role != "actor")
+    return [_build_exchange(call, table) for call in actor_first]
+
+
+def _build_exchange(call: Call, table: MessageTable) -> dict[str, Any]:
+    answer = call.text
+    if call.error:
+        answer = f"{call.error.get('kind')}: {call.error.get('message')}"
+    return {
+        "step": call.step,
+        "role": call.role,
+        "model": call.served,
+        "seconds": call.seconds,
+        "tokens": [_sum_counts(call, "prompt_tokens"), _sum_counts(call, "completion_tokens")],
+        "failed": len(call.failed),
+        "parameters": json.dumps({"model": call.request["model"], **call.request["parameters"]}),
+        "messages": table.add_request(call),
+        "answer": answer,
+        "error": call.error is not None,
+    }
+
+
+def _sum_counts(call: Call, name: str) -> int:
+    """Sum a count of the usage that the provider reported; 0 where it reported none."""
+    total = 0
+    for usage in call.usage:
+        count = usage.get(name)
+        if isinstance(count, int):
+            total += count
+    return total
 
 
 LearntKind = Literal["plan", "skill", "rule", "entry"]
 StepRange = tuple[int, int, int]  # trial, first step and last step. Steps count from 1.
+Origin = tuple[str, int]  # variant and trial that an entry was learned from
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +336,12 @@ def trace_learnt_items(record: TrialsRecord) -> list[LearntItem]:
 def _trace_plans(record: TrialsRecord) -> Iterator[LearntItem]:
     """Those still remembered, and those that are forgotten but stood in a prompt."""
     prompts = [(where, split_reflections(text)) for where, text in _list_region_reads(record, REFLECTIONS)]
-    plans = {number: plan for _, reflections in reversed(prompts) for number, plan in reflections.items()}
-    plans |= {entry["trial"]: entry["plan"] for entry in record.memories.get("reflections", {}).get("plans", ())}
+    plans: dict[int, str] = {}
+    for _, reflections in reversed(prompts):
+        plans |= reflections
+    for entry in record.memories.get("reflections", {}).get("plans", ()):
+        plans[entry["trial"]] = entry["plan"]
+
     writing_trials = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
     for trial, plan in sorted(plans.items()):
         reads = tuple(where for where, reflections in prompts if reflections.get(trial) == plan.strip())
@@ -284,8 +357,11 @@ def _trace_skills(record: TrialsRecord) -> Iterator[LearntItem]:
         trial = max((stretch[0] for stretch in drawn), default=0)
         if reads:  # windows may move to later trials that say the same
             trial = min(trial, reads[0][0] - 1)
-        lines = (f"  {number}. {line}" for number, line in enumerate(skill["instructions"], start=1))
-        text = "\n".join([f"Target: {skill['target']}", *lines])
+
+        lines = [f"Target: {skill['target']}"]
+        for number, instruction in enumerate(skill["instructions"], start=1):
+            lines.append(f"  {number}. {instruction}")
+        text = "\n".join(lines)
         yield LearntItem("skill", skill["id"], skill["name"], text, trial, drawn=drawn, reads=reads)
 
 
@@ -298,9 +374,10 @@ def _locate_windows(
         stored = memory["pieces"][piece]
         actions = [memory["texts"][index] for index in stored["actions"][start + 1 : end]]
         offset = stored["offset"] + start
-        steps = steps_by_trial.get(stored["trial"], ())[offset : offset + len(actions)]
+        last = offset + len(actions)
+        steps = steps_by_trial.get(stored["trial"], ())[offset:last]
         if actions and [step.action for step in steps] == actions:
-            yield stored["trial"], offset + 1, offset + len(actions)
+            yield stored["trial"], offset + 1, last
 
 
 def _trace_rules(record: TrialsRecord) -> Iterator[LearntItem]:
@@ -310,14 +387,18 @@ def _trace_rules(record: TrialsRecord) -> Iterator[LearntItem]:
     for rule in record.memories.get("constitution", {}).get("rules", ()):
         line = Lesson(rule.get("category"), str(rule["text"]), str(rule.get("solution", ""))).line
         places = [where for where, text in prompts if f"- {line}" in text.splitlines()]
-        trial = step = 0
-        if not keys.isdisjoint(str(rule.get("source", "")).split(" + ")):
-            if not places:
-                trial = max(result.trial for result in record.trials)
-            elif places[0][:2] != prompts[0][0][:2]:
-                trial, step, _ = places[0]
-                if step == 1:  # it was written after the trial before
-                    trial, step = trial - 1, 0
+        sources = str(rule.get("source", "")).split(" + ")
+
+        trial = 0
+        step = 0
+        is_own = not keys.isdisjoint(sources)
+        if is_own and not places:
+            trial = max(result.trial for result in record.trials)
+        elif is_own and places[0][:2] != prompts[0][0][:2]:
+            trial, step, _ = places[0]
+            if step == 1:  # it was written after the trial before
+                trial -= 1
+                step = 0
         yield LearntItem("rule", rule["id"], rule["id"], line, trial, step, reads=_join_ranges(places))
 
 
@@ -325,9 +406,15 @@ def _list_region_reads(record: TrialsRecord, region: str) -> Iterator[tuple[Step
     """Where which text stood in the region."""
     for result in record.trials:
         end = len(_get_trial_steps(result))
-        marks = {int(name.rpartition("@")[2]): name for name in result.shown if name.startswith(f"{region}@")}
-        marks |= {1: region} if region in result.shown else {}
-        for first, following in zip(marks, [*list(marks)[1:], end + 1], strict=False):
+        marks = {}  # first step to the name of what stood in the region from then on
+        for name in result.shown:
+            if name.startswith(f"{region}@"):
+                marks[int(name.rpartition("@")[2])] = name
+        if region in result.shown:
+            marks[1] = region
+
+        following_starts = [*list(marks)[1:], end + 1]
+        for first, following in zip(marks, following_starts, strict=False):
             if first < following:
                 yield (result.trial, first, following - 1), result.shown[marks[first]]
 
@@ -335,31 +422,48 @@ def _list_region_reads(record: TrialsRecord, region: str) -> Iterator[tuple[Step
 def _trace_entries(record: TrialsRecord) -> Iterator[LearntItem]:
     """Yield entries of other memories, in the order in which they were written. One that the trials here did not write
     is named with the trial that did."""
-    steps = {(r.trajectory.variant.key, r.trial): len(r.trajectory.steps) for r in record.trials if r.trajectory}
-    for entry in (row for snapshot in record.memories.values() for row in snapshot.get("entries", ())):
-        learned = [(str(variant), int(trial)) for variant, trial in entry["learned"]]
-        own_trials = [mark for mark in learned if mark in steps]
-        reads = _find_reads(record, entry["id"])
-        trial = own_trials[0][1] if own_trials else 0
-        if own_trials and reads:  # worded anew here, and read before
-            trial = min(trial, reads[0][0] - 1)
-        about = entry.get("data") or {}
-        title = about.get("title") or about.get("target")
-        name = f"{entry['id']}: {title}" if title else entry["id"]
-        if not own_trials and learned:
-            name += f", from {learned[0][0]} trial {learned[0][1]}"
-        drawn = tuple((number, 1, steps[variant, number]) for variant, number in own_trials if steps[variant, number])
-        yield LearntItem("entry", entry["id"], name, entry["text"], trial, drawn=drawn, reads=reads)
+    step_counts = {}
+    for result in record.trials:
+        if result.trajectory:
+            step_counts[result.trajectory.variant.key, result.trial] = len(result.trajectory.steps)
+
+    for snapshot in record.memories.values():
+        for entry in snapshot.get("entries", ()):
+            yield _trace_entry(entry, record, step_counts)
+
+
+def _trace_entry(entry: Mapping[str, Any], record: TrialsRecord, step_counts: Mapping[Origin, int]) -> LearntItem:
+    origins = [(str(variant), int(trial)) for variant, trial in entry["learned"]]
+    own_origins = [origin for origin in origins if origin in step_counts]
+    reads = _find_reads(record, entry["id"])
+    trial = own_origins[0][1] if own_origins else 0
+    if own_origins and reads:  # worded anew here, and read before
+        trial = min(trial, reads[0][0] - 1)
+
+    name = entry["id"]
+    about = entry.get("data") or {}
+    title = about.get("title") or about.get("target")
+    if title:
+        name = f"{name}: {title}"
+    if origins and not own_origins:
+        variant, number = origins[0]
+        name += f", from {variant} trial {number}"
+
+    drawn = []
+    for origin in own_origins:
+        if step_counts[origin]:
+            drawn.append((origin[1], 1, step_counts[origin]))
+    return LearntItem("entry", entry["id"], name, entry["text"], trial, drawn=tuple(drawn), reads=reads)
 
 
 def _find_reads(record: TrialsRecord, name: str) -> tuple[StepRange, ...]:
     """Return the steps whose prompts held what has this id."""
-    steps = (
-        (result.trial, *numbered_step)
-        for result in record.trials
-        for numbered_step in enumerate(_get_trial_steps(result), start=1)
-    )
-    return _join_ranges([(trial, number, number) for trial, number, step in steps if name in step.recalled])
+    places = []
+    for result in record.trials:
+        for number, step in enumerate(_get_trial_steps(result), start=1):
+            if name in step.recalled:
+                places.append((result.trial, number, number))
+    return _join_ranges(places)
 
 
 def _join_ranges(stretches: Sequence[StepRange]) -> tuple[StepRange, ...]:

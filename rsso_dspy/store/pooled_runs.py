@@ -6,7 +6,7 @@ arm's label: `rsso r_freq=5` and `rsso r_freq=10`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations
 from pathlib import Path
@@ -47,9 +47,9 @@ class PooledRuns:
         return self._label_records(Store.load_begun)
 
     def _label_records(self, read: Callable[[Store], Iterable[Any]]) -> Iterator[Any]:
-        return (
-            replace(record, arm=self.label_arm(store, record.arm)) for store in self.stores for record in read(store)
-        )
+        for store in self.stores:
+            for record in read(store):
+                yield replace(record, arm=self.label_arm(store, record.arm))
 
     def label_usage(self, store: Store, usage: Iterable[RoleUsage]) -> list[RoleUsage]:
         return [(self.label_arm(store, arm), role, role_usage) for arm, role, role_usage in usage]
@@ -59,38 +59,53 @@ class PooledRuns:
 
     def _name_arms(self) -> None:
         """Label every arm by what differs between the folders: settings, and memories that the arm starts from."""
-        files = _name_files(self._identities)
-        differing = dict(zip(self.stores, _describe_differences(list(self._settings.values())), strict=True))
-        for name in dict.fromkeys(arm for _, arms in self._identities.values() for arm in arms):
-            started = {
-                store: {what: files.get(digest, digest[:6]) for what, digest in _select_carried(identity, name).items()}
-                for store, (identity, arms) in self._identities.items()
-                if name in arms
-            }
-            for store, difference in zip(started, _describe_differences(list(started.values())), strict=True):
-                self._labels[store, name] = " ".join(filter(None, (name, differing[store], difference)))
+        file_names = _name_files(self._identities)
+        differences = _describe_differences(list(self._settings.values()))
+        settings = dict(zip(self.stores, differences, strict=True))
+        arm_names = dict.fromkeys(chain.from_iterable(arms for _, arms in self._identities.values()))
+        for name in arm_names:
+            carried = {}
+            for store, (identity, arms) in self._identities.items():
+                if name in arms:
+                    carried[store] = _name_carried(identity, name, file_names)
+
+            memories = _describe_differences(list(carried.values()))
+            for store, memory in zip(carried, memories, strict=True):
+                parts = (name, settings[store], memory)
+                self._labels[store, name] = " ".join(part for part in parts if part)
 
     def find_sources(self, record: UnitRecord | TrainingRecord) -> Iterator[tuple[Store, UnitRecord | TrainingRecord]]:
         """Yield the folders that may hold a record of this pool, each with the record under its arm's own name."""
         for store, (_, arms) in self._identities.items():
-            yield from ((store, replace(record, arm=arm)) for arm in arms if self.label_arm(store, arm) == record.arm)
+            for arm in arms:
+                if self.label_arm(store, arm) == record.arm:
+                    yield store, replace(record, arm=arm)
 
     def _check_comparable(self, one: Store, other: Store) -> None:
-        identities = [self._identities[store][0] for store in (one, other)]
-        settings = [self._settings[store] for store in (one, other)]
+        settings = self._settings[one]
+        other_settings = self._settings[other]
         left_out = {"config", "config_hash", "carried"}
-        if settings[0] != settings[1]:
+        if settings != other_settings:
             left_out.add("protocol")
-        if any(settings[0].get(key) != settings[1].get(key) for key in ("protocol.preset", "protocol.interface")):
-            left_out.add("prompts")
-        ours, theirs = (
-            {key: value for key, value in identity.items() if key not in left_out}
-            | {f"config.{key}": own_settings[key] for key in FIXED if key in own_settings}
-            for identity, own_settings in zip(identities, settings, strict=True)
-        )
+        for key in ("protocol.preset", "protocol.interface"):
+            if settings.get(key) != other_settings.get(key):
+                left_out.add("prompts")
+
+        ours = self._select_compared(one, left_out)
+        theirs = self._select_compared(other, left_out)
         if ours != theirs:
             difference = describe_difference(ours, theirs)
             raise RunMismatch(f"{one.folder} and {other.folder} cannot be compared:\n{difference}")
+
+    def _select_compared(self, store: Store, left_out: Collection[str]) -> dict[str, Any]:
+        """Return what must be the same in every folder: the identity but for these keys, and the `FIXED` settings."""
+        identity, _ = self._identities[store]
+        settings = self._settings[store]
+        compared = {key: value for key, value in identity.items() if key not in left_out}
+        for key in FIXED:
+            if key in settings:
+                compared[f"config.{key}"] = settings[key]
+        return compared
 
     def _check_arms(self) -> None:
         by_label: dict[str, tuple[Path, dict[str, str]]] = {}
@@ -108,8 +123,7 @@ class PooledRuns:
     def _check_no_overlap(self) -> None:
         folders: dict[tuple[str, ...], Path] = {}
         for store in self.stores:
-            files = (file for kind in ("units", "trainings") for file in find_logs(store.folder / kind))
-            for name in (file.relative_to(store.folder) for file in files):
+            for name in _list_log_names(store):
                 kind, arm, *rest = name.parts
                 key = (kind, self.label_arm(store, arm), *rest)
                 folder = folders.setdefault(key, store.folder)
@@ -117,11 +131,22 @@ class PooledRuns:
                     raise UsageError(f"{folder} and {store.folder} both hold {name.with_suffix('')}; drop one of them")
 
 
+def _list_log_names(store: Store) -> Iterator[Path]:
+    """Yield the logs of a folder's units and trainings, as paths in it."""
+    for kind in ("units", "trainings"):
+        for log in find_logs(store.folder / kind):
+            yield log.relative_to(store.folder)
+
+
 def _select_carried(identity: Mapping[str, Any], arm: str) -> dict[str, str]:
     """The digests of the files that an arm starts from, by what they hold; of an unknown method all."""
     base, *added = arm.split("+")
-    memories = METHODS[base].memories if base in METHODS else ("skills", "constitution")
-    memories = (*memories, *(["constitution"] if set(added) & set(ADDITIONS) else []))
+    memories = ["skills", "constitution"]
+    if base in METHODS:
+        memories = list(METHODS[base].memories)
+    if set(added) & set(ADDITIONS):
+        memories.append("constitution")
+
     carried = {}
     for what, digest in identity.get("carried", {}).items():
         kind, _, name = what.split()[0].partition("+")
@@ -130,15 +155,28 @@ def _select_carried(identity: Mapping[str, Any], arm: str) -> dict[str, str]:
     return carried
 
 
+def _name_carried(identity: Mapping[str, Any], arm: str, file_names: Mapping[str, str]) -> dict[str, str]:
+    """The names of the files that an arm starts from, by what they hold; the start of the digest without a name."""
+    carried = _select_carried(identity, arm)
+    return {what: file_names.get(digest, digest[:6]) for what, digest in carried.items()}
+
+
 def _name_files(identities: Mapping[Store, tuple[Mapping[str, Any], Any]]) -> dict[str, str]:
     """Digest to name of the files that units start from; where files share a name, the start of the digest."""
     names: dict[str, str] = {}
     for store, (identity, _) in identities.items():
-        file_names = {path.parent.name: path.stem for path in map(Path, read_given(store))}
+        paths = [Path(text) for text in read_given(store)]
+        file_names = {path.parent.name: path.stem for path in paths}
         carried = {digest: file_names.get(what.split()[-1]) for what, digest in identity.get("carried", {}).items()}
-        names |= {digest: name for digest, name in carried.items() if name}
+        for digest, name in carried.items():
+            if name:
+                names[digest] = name
+
     count = Counter(names.values())
-    return {digest: name if count[name] == 1 else digest[:6] for digest, name in names.items()}
+    for digest, name in names.items():
+        if count[name] > 1:
+            names[digest] = digest[:6]
+    return names
 
 
 def _read_settings(identity: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,9 +184,12 @@ def _read_settings(identity: Mapping[str, Any]) -> dict[str, Any]:
     config = dict(identity.get("config", {}))
     name = config.pop("backend", "")
     backends = config.pop("backends", {})
-    settings = flatten_keys(
-        {**config, "backend": backends.get(str(name), {}) if isinstance(backends, dict) else backends}
-    )
+    if isinstance(backends, dict):
+        config["backend"] = backends.get(str(name), {})
+    else:
+        config["backend"] = backends
+
+    settings = flatten_keys(config)
     if "memory.reflections.size" in settings:  # as without improvements
         settings["memory.reflections"] = settings.pop("memory.reflections.size")
     return {key: value for key, value in settings.items() if value is not None and key != "seed"}
@@ -158,19 +199,32 @@ def _describe_differences(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return of each of these mappings its values that are not the same in all of them, as ``key=value``. Keys are
     shortened to as many of their last parts as tell them apart; unset ones are left out."""
     all_keys = dict.fromkeys(chain.from_iterable(settings))
-    keys = [key for key in all_keys if any(mapping.get(key) != settings[0].get(key) for mapping in settings)]
+    keys = [key for key in all_keys if _differs(key, settings)]
     short_keys = {key: _shorten_key(key, keys) for key in keys}
-    return [
-        " ".join(f"{short_keys[key]}={_format_value(mapping[key])}" for key in keys if key in mapping)
-        for mapping in settings
-    ]
+
+    descriptions = []
+    for mapping in settings:
+        values = [f"{short_keys[key]}={_format_value(mapping[key])}" for key in keys if key in mapping]
+        descriptions.append(" ".join(values))
+    return descriptions
+
+
+def _differs(key: str, settings: Sequence[Mapping[str, Any]]) -> bool:
+    value = settings[0].get(key)
+    return any(mapping.get(key) != value for mapping in settings)
 
 
 def _shorten_key(key: str, others: Sequence[str]) -> str:
     parts = key.split(".")
-    tails = (".".join(parts[place:]) for place in reversed(range(len(parts))))
-    return next(tail for tail in tails if tail == key or sum(f".{other}".endswith(f".{tail}") for other in others) == 1)
+    for place in reversed(range(1, len(parts))):
+        tail = ".".join(parts[place:])
+        alike = [other for other in others if f".{other}".endswith(f".{tail}")]
+        if len(alike) == 1:
+            return tail
+    return key
 
 
 def _format_value(value: Any) -> str:
-    return ",".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "none"
+    return str(value)
