@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -39,8 +39,8 @@ from rsso_dspy.records import Lesson, Trajectory, UnitRecord, Usage, Variant, ad
 from rsso_dspy.sessions import Session
 from rsso_dspy.store.run_folder import Arm, Store
 
-EXAMPLES, STRETCH = 3, 10
-"""Maximum number of examples in a file, and steps of each."""
+EXAMPLES = 3  # maximum number of examples in a file
+STRETCH = 10  # steps of each
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,14 @@ class ConstitutionBuild:
         """What this very build wrote into its file before."""
         with suppress(UsageError):
             book = read_constitution(self.out)
-            if book.provenance.get("asked") == json.loads(json.dumps(self._describe_settings())):
+            settings = json.loads(json.dumps(self._describe_settings()))
+            if book.provenance.get("asked") == settings:
                 return book
         return None
 
     def make_stores(self) -> list[Store]:
         """One for each plan. Raises `RunMismatch` if they hold another build."""
-        folder = self.out.with_name(f"{self.out.name}.run")
+        folder = _name_log_folder(self.out)
         stores = [Store(folder / str(number), option="-o") for number in range(1, len(self.plans) + 1)]
         for store, plan in zip(stores, self.plans, strict=True):
             store.check_identity(*self._identify(plan))
@@ -80,50 +81,64 @@ class ConstitutionBuild:
         stream = events or EventStream()
         stop = threading.Event()
         purse.follow(stream, stop)
-        carried = replace(NOTHING_CARRIED, experience=self.experience)
-        usage: dict[str, Usage] = {}
+
         provenance = make_provenance(self.config)
-        if unknown := list_unknown_sources(self.experience):
+        unknown = list_unknown_sources(self.experience)
+        if unknown:
             provenance["source_unknown"] = ", ".join(unknown)
-        records: list[UnitRecord] = []
+
+        carried = replace(NOTHING_CARRIED, experience=self.experience)
+        records: list[UnitRecord] = []  # of all plans
+        usage: dict[str, Usage] = {}
         for plan, store in zip(self.plans, self.make_stores(), strict=True):
-            played_in = live.runtime.environments
-            pool = played_in if plan is self.plan else ExplorationPool(played_in)
-            session = replace(live, runtime=replace(live.runtime, environments=pool))
+            session = self._prepare_session(live, plan)
             with store.lock():
                 store.open(*self._identify(plan))
                 void_downstream_units(plan, store)
-                source = live.backend.replay and find_log_folder(live.backend.replay) / store.folder.name
-                answers = Store(source, read_only=True) if source else None
+
+                answers = _open_replayed_log(live, store)
                 programs = make_zero_shot_programs(plan)
                 player = UnitRunner(session, store, programs, provenance, carried, stream, answers, stop)
-                try:
-                    outcome = Executor(player).run(plan, list_pending_jobs(plan, store), jobs=1)
-                except Stopped:
-                    raise LimitReached(f"stopped: {purse.exceeded_limit}. Finished episodes are kept.") from None
-                if outcome.errored:
-                    failed = outcome.errored[0]
-                    raise RssoError(
-                        f"{failed.key} ended in an error ({failed.trials[-1].failure}); fix the cause and repeat the "
-                        "command: finished episodes are kept"
-                    )
+                _play_pending(plan, store, player, purse)
+
                 episodes = list(store.units())
                 records += sorted(episodes, key=get_stream_position)
-                usage = add_usage(usage, *({role: spending} for role, spending in store.read_spending()))
+                for role, spending in store.read_spending():
+                    usage = add_usage(usage, {role: spending})
                 store.check_exists()
+
             learnt = {"constitution": records[-1].memories["constitution"]}
             played_variants = tuple(record.variant.key for record in records)
             carried = InitialMemories(learnt, variants=played_variants, experience=self.experience)
-        extracted = extract_constitution(records)
-        costs = {role: asdict(spending) for role, spending in sorted(usage.items())}
-        about = {**extracted.provenance, "usage": costs, "asked": self._describe_settings()}
-        if unknown:
-            about["source_unknown"] = list(unknown)
-        trajectories = [trajectory for record in episodes for trajectory in record.trajectories]
-        examples = select_examples(trajectories, self.config.active_benchmark)
-        book = replace(extracted, examples=examples, provenance=about)
+
+        book = self._make_file(records, episodes, usage, unknown)
         atomic_write_text(self.out, book.to_json(), folders=False)
         return book
+
+    def _prepare_session(self, live: Session, plan: Plan) -> Session:
+        """The session for a plan: episodes ahead of the last plan's are played without a task."""
+        pool = live.runtime.environments
+        if plan is not self.plan:
+            pool = ExplorationPool(pool)
+        return replace(live, runtime=replace(live.runtime, environments=pool))
+
+    def _make_file(
+        self,
+        records: Sequence[UnitRecord],
+        episodes: Sequence[UnitRecord],
+        usage: Mapping[str, Usage],
+        unknown: Sequence[str],
+    ) -> ConstitutionFile:
+        """The file that all `records` make, with examples from the last plan's `episodes`."""
+        book = extract_constitution(records)
+        costs = {role: asdict(spending) for role, spending in sorted(usage.items())}
+        provenance = {**book.provenance, "usage": costs, "asked": self._describe_settings()}
+        if unknown:
+            provenance["source_unknown"] = list(unknown)
+
+        trajectories = [trajectory for record in episodes for trajectory in record.trajectories]
+        examples = select_examples(trajectories, self.config.active_benchmark)
+        return replace(book, examples=examples, provenance=provenance)
 
     def _describe_settings(self) -> dict[str, Any]:
         return {
@@ -136,9 +151,35 @@ class ConstitutionBuild:
     def _identify(self, plan: Plan) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the identity of a plan's folder, and its arm with the fingerprint of its program."""
         identity = make_run_identity(self.config, resolve_protocol(self.config))
-        identity |= {"writer": plan.units[0].arm.name}
-        identity |= {"calibration": [f"{unit.variant.key} {unit.place}" for unit in plan.units]}
+        identity["writer"] = plan.units[0].arm.name
+        identity["calibration"] = [f"{unit.variant.key} {unit.place}" for unit in plan.units]
         return identity, fingerprint_programs(make_zero_shot_programs(plan))
+
+
+def _name_log_folder(out: Path) -> Path:
+    """Where the episodes of a build that writes this file are logged."""
+    return out.with_name(f"{out.name}.run")
+
+
+def _open_replayed_log(live: Session, store: Store) -> Store | None:
+    """The log that answers in place of the models, if one is replayed."""
+    if not live.backend.replay:
+        return None
+    folder = find_log_folder(live.backend.replay)
+    return Store(folder / store.folder.name, read_only=True)
+
+
+def _play_pending(plan: Plan, store: Store, player: UnitRunner, purse: SpendLimit) -> None:
+    try:
+        outcome = Executor(player).run(plan, list_pending_jobs(plan, store), jobs=1)
+    except Stopped:
+        raise LimitReached(f"stopped: {purse.exceeded_limit}. Finished episodes are kept.") from None
+    if outcome.errored:
+        failed = outcome.errored[0]
+        raise RssoError(
+            f"{failed.key} ended in an error ({failed.trials[-1].failure}); fix the cause and repeat the "
+            "command: finished episodes are kept"
+        )
 
 
 def plan_constitution_build(
@@ -152,29 +193,51 @@ def plan_constitution_build(
     """Plan a constitution from these variants, each played once in an order drawn by the seed; before that, the first
     `explore` of them without a task, or the first of each task type (OmniReflect, section 2.2.1: the environment is
     explored broadly). Raises `SplitError` for held-out variants."""
-    if held_out := config.active_benchmark.select_held_out(variant.key for variant in variants):
+    held_out = config.active_benchmark.select_held_out(variant.key for variant in variants)
+    if held_out:
         raise SplitError(f"a constitution must be built on training variants, but {', '.join(held_out)} are held out")
-    check_output_path(out)
-    folder = out.with_name(f"{out.name}.run")
-    if folder.exists() and any(entry.name not in ("1", "2") for entry in folder.iterdir()):
-        raise UsageError(f"{folder}, where the log of {out.name} is kept, holds foreign files: name another -o")
-    lasting = tuple(name for name in config.memory.constitution.categories if name in LASTING)
-    settings = config.memory.constitution.model_copy(update={"categories": lasting})
-    config = config.model_copy(update={"memory": config.memory.model_copy(update={"constitution": settings})})
+    _check_file(out)
+
+    config = _keep_lasting_categories(config)
     protocol = resolve_protocol(config)
     arm = Arm(get_method(f"omnireflect-{writing}"))
     check_writers([arm.method], config)
+
     experience = check_for_learning(config, [arm.method])
     for source in experience:
         if source.unknown:
             say(source.describe_unknown())
+
+    explored: Sequence[Variant]
+    if explore is None:
+        explored = _select_first_of_types(variants)
+    else:
+        explored = variants[:explore]
     plans = []
-    explored = _select_first_of_types(variants) if explore is None else variants[:explore]
-    for group in filter(None, (explored, variants)):
+    for group in (explored, variants):
+        if not group:
+            continue
         budgets = compute_step_budgets(protocol, group, say, config.active_benchmark)
         plan = make_plan(protocol.id, protocol.rules, [arm], budgets, config.seed)
-        plans.append(arrange_streams(replace(plan, writings=protocol.constitution, stream_trials=1)))
+        plan = replace(plan, writings=protocol.constitution, stream_trials=1)
+        plans.append(arrange_streams(plan))
     return ConstitutionBuild(config, tuple(plans), out, tuple(experience))
+
+
+def _check_file(out: Path) -> None:
+    """Raise where the file, or the log beside it, cannot be written."""
+    check_output_path(out)
+    folder = _name_log_folder(out)
+    if folder.exists() and any(entry.name not in ("1", "2") for entry in folder.iterdir()):
+        raise UsageError(f"{folder}, where the log of {out.name} is kept, holds foreign files: name another -o")
+
+
+def _keep_lasting_categories(config: Config) -> Config:
+    """The configuration with only those categories of rules that outlast an episode."""
+    lasting = tuple(name for name in config.memory.constitution.categories if name in LASTING)
+    constitution = config.memory.constitution.model_copy(update={"categories": lasting})
+    memory = config.memory.model_copy(update={"constitution": constitution})
+    return config.model_copy(update={"memory": memory})
 
 
 def _select_first_of_types(variants: Sequence[Variant]) -> list[Variant]:
@@ -188,43 +251,70 @@ def itemize_build_costs(book: ConstitutionFile, config: Config) -> list[CostEntr
     """The costs of building a constitution by role, those of abandoned episodes included."""
     models: dict[str, str] = dict(Backend(config.active_backend).models.items())
     price_of = make_price_lookup(config.prices)
-    about = book.provenance
-    usage = {role: Usage(**counts) for role, counts in about.get("usage", {}).items()}
-    return [price_usage(str(about.get("writer", "")), role, models[role], usage[role], price_of) for role in usage]
+    writer = str(book.provenance.get("writer", ""))
+    usage = {role: Usage(**counts) for role, counts in book.provenance.get("usage", {}).items()}
+    return [price_usage(writer, role, models[role], spending, price_of) for role, spending in usage.items()]
+
+
+@dataclass(frozen=True)
+class _Example:
+    """A stretch of play with its rules, as text."""
+
+    text: str
+    weight: int  # by the number of kinds of its rules, then of its rules
 
 
 def select_examples(trajectories: Sequence[Trajectory], of: Benchmark) -> tuple[str, ...]:
     """The stretches of play with the most rules drawn by patterns, from different tasks: the examples of neuro-symbolic
     writers (OmniReflect, section 2.1.3). A category without a rule is left out, lest a writer learn to write none."""
-    best: dict[str, tuple[int, str]] = {}
+    best: dict[str, _Example] = {}  # by task
     for trajectory in trajectories:
+        task = trajectory.variant.task
         for end in range(STRETCH, len(trajectory.steps) + 1, STRETCH):
-            text, rules = _format_example(trajectory, end, of)
-            if rules > best.get(trajectory.variant.task, (0, ""))[0]:
-                best[trajectory.variant.task] = (rules, text)
-    ranked = sorted(best.values(), key=lambda entry: -entry[0])
-    texts = [text for _, text in ranked[:EXAMPLES]]
-    drawn = tuple(
-        category for category in CATEGORIES if any(f"{category.capitalize()} rules:\n- none" not in t for t in texts)
-    )
+            example = _make_example(trajectory, end, of)
+            weight_to_beat = best[task].weight if task in best else 0
+            if example.weight > weight_to_beat:
+                best[task] = example
+
+    ranked = sorted(best.values(), key=lambda example: -example.weight)
+    texts = [example.text for example in ranked[:EXAMPLES]]
+    drawn = tuple(category for category in CATEGORIES if _holds_rule(texts, category))
     return tuple(select_category_examples(text, drawn).rstrip() for text in texts)
 
 
-def _format_example(trajectory: Trajectory, end: int, of: Benchmark) -> tuple[str, int]:
-    """The stretch of steps that ends here with its rules, and the number of kinds and rules."""
-    states, steps = trajectory.states, trajectory.steps
+def _holds_rule(texts: Sequence[str], category: str) -> bool:
+    no_rule = f"{_name_category(category)}\n- none"
+    return any(no_rule not in text for text in texts)
+
+
+def _make_example(trajectory: Trajectory, end: int, of: Benchmark) -> _Example:
+    """The stretch of steps that ends here."""
+    lessons = _draw_lessons(trajectory, end, of)
+    states = trajectory.states[end - STRETCH : end + 1]
+    steps = trajectory.steps[end - STRETCH : end]
+
+    lines = [f"Task: {trajectory.task}", render_recent_steps(states, steps)]
+    for category in CATEGORIES:
+        lines.append(_name_category(category))
+        rules = [lesson.line for lesson in lessons if lesson.category == category]
+        lines += [f"- {rule}" for rule in rules or ["none"]]
+
+    kinds = {lesson.category for lesson in lessons}
+    return _Example("\n".join(lines), weight=10 * len(kinds) + len(lessons))
+
+
+def _draw_lessons(trajectory: Trajectory, end: int, of: Benchmark) -> list[Lesson]:
+    """The lessons of the stretch of steps that ends here, each once; of progress only the newest."""
+    all_states = trajectory.states
     lessons: list[Lesson] = []
     for number in range(end - STRETCH + 1, end + 1):
-        history = trajectory.task, states[: number + 1], steps[:number]
+        states = all_states[: number + 1]
+        steps = trajectory.steps[:number]
         lessons = [lesson for lesson in lessons if lesson.category != "progress"]
-        lessons += [*of.hints.lessons(*history), *of.hints.facts(*history)]
-    unique = list(dict.fromkeys(lessons))
-    parts = [
-        f"Task: {trajectory.task}",
-        render_recent_steps(states[end - STRETCH : end + 1], steps[end - STRETCH : end]),
-    ]
-    for category in CATEGORIES:
-        lines = [lesson.line for lesson in unique if lesson.category == category]
-        parts.append("\n".join([f"{category.capitalize()} rules:", *(f"- {line}" for line in lines or ["none"])]))
-    kinds = len({lesson.category for lesson in unique})
-    return "\n".join(parts), 10 * kinds + len(unique)
+        lessons += of.hints.lessons(trajectory.task, states, steps)
+        lessons += of.hints.facts(trajectory.task, states, steps)
+    return list(dict.fromkeys(lessons))
+
+
+def _name_category(category: str) -> str:
+    return f"{category.capitalize()} rules:"

@@ -6,7 +6,7 @@ The test is a one-sided sign-flip test over the paired differences (`rsso_dspy.s
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import sqrt
@@ -29,9 +29,8 @@ CompileEnding = Literal["rollouts", "cost", "interrupted", "error"]  # what cut 
 Verdict = Literal["confirmed", "unconfirmed", "not better"]
 
 LEVEL = 0.05  # a difference is confirmed when `p` is below this
-FLIPPED, FLIP = 0.28, 0.45
-"""Share of variants on which two equally good programs score differently, and by how much, on the scale of 0 to 1
-(embedded backend, rollouts of two trials)."""
+FLIPPED = 0.28  # share of variants on which two equally good programs score differently
+FLIP = 0.45  # by how much, on the scale of 0 to 1 (both: embedded backend, rollouts of two trials)
 DEVIATION = FLIP * sqrt(FLIPPED)  # standard deviation of one paired difference
 
 
@@ -61,21 +60,27 @@ class CandidateProgram:
 
     def list_rollouts(self, variant: Variant, seeds: int = 1) -> list[Rollout]:
         by_seed = self.rollouts.get(variant, {})
-        return [by_seed[n] for n in range(seeds) if n in by_seed]
+        return [by_seed[number] for number in range(seeds) if number in by_seed]
 
     def mean_on(self, variant: Variant, seeds: int = 1) -> float | None:
         """Mean metric over the first `seeds` seeds; None until all of them have been played."""
         rollouts = self.list_rollouts(variant, seeds)
-        return fmean(rollout.score for rollout in rollouts) if len(rollouts) == seeds else None
+        if len(rollouts) < seeds:
+            return None
+        return fmean(rollout.score for rollout in rollouts)
 
     def list_met(self, variants: Sequence[Variant], seeds: int = 1) -> list[Variant]:
         """Those of the variants that it was played on with all seeds."""
         return [variant for variant in variants if self.mean_on(variant, seeds) is not None]
 
     def mean_over(self, variants: Sequence[Variant], seeds: int = 1) -> float | None:
-        means = [self.mean_on(variant, seeds) for variant in variants]
-        scores = [mean for mean in means if mean is not None]
-        return fmean(scores) if scores and len(scores) == len(variants) else None
+        scores = []
+        for variant in variants:
+            score = self.mean_on(variant, seeds)
+            if score is None:
+                return None
+            scores.append(score)
+        return fmean(scores) if scores else None
 
 
 # The race on `val`.
@@ -90,7 +95,9 @@ def measure_deviation(candidates: Sequence[CandidateProgram], val: Sequence[Vari
     start, *tried = candidates
     placebos = [candidate for candidate in tried if candidate.placebo]
     squares = [subtract_scores(placebo, start, variant, seeds) ** 2 for placebo in placebos for variant in val]
-    return max(DEVIATION, sqrt(fmean(squares) * seeds) if squares else 0.0)
+    if not squares:
+        return DEVIATION
+    return max(DEVIATION, sqrt(fmean(squares) * seeds))
 
 
 def is_hopeless(
@@ -105,7 +112,8 @@ def is_hopeless(
     behind = sum(subtract_scores(candidate, best, variant, seeds) for variant in met)
     if _is_out_of_reach(behind, best, left, seeds):
         return True
-    return behind < NormalDist().inv_cdf(HOPE) * deviation * sqrt(len(left) / seeds)
+    farthest_behind = NormalDist().inv_cdf(HOPE) * deviation * sqrt(len(left) / seeds)
+    return behind < farthest_behind
 
 
 def explain_drop(
@@ -117,8 +125,10 @@ def explain_drop(
 ) -> str:
     """Why a hopeless candidate was dropped, in words. Points are those of a variant, from 0 to 100."""
     behind = sum(subtract_scores(candidate, best, variant, seeds) for variant in met)
-    few = f"it would catch up in fewer than {HOPE:.0%} of cases"
-    why = "solving all the others would not catch up" if _is_out_of_reach(behind, best, left, seeds) else few
+    if _is_out_of_reach(behind, best, left, seeds):
+        why = "solving all the others would not catch up"
+    else:
+        why = f"it would catch up in fewer than {HOPE:.0%} of cases"
     return (
         f"{100 * behind / len(met):+.1f} points a variant from candidate {best.number} on {len(met)} of "
         f"{len(met) + len(left)} val variants: {why}"
@@ -133,8 +143,13 @@ def _is_out_of_reach(behind: float, best: CandidateProgram, left: Sequence[Varia
 def estimate_score(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int) -> float:
     """The score of a dropped candidate on a variant that it was not played on: as far behind the best as elsewhere."""
     common = [shared for shared in best.rollouts if shared in candidate.rollouts]
-    behind = fmean(subtract_scores(candidate, best, shared, seeds) for shared in common) if common else 0.0
-    return min(1.0, max(0.0, (best.mean_on(variant, seeds) or 0.0) + min(0.0, behind)))
+    behind = 0.0
+    if common:
+        behind = fmean(subtract_scores(candidate, best, shared, seeds) for shared in common)
+
+    best_score = best.mean_on(variant, seeds) or 0.0
+    estimate = best_score + min(0.0, behind)
+    return min(1.0, max(0.0, estimate))
 
 
 def is_solved(candidate: CandidateProgram, variants: Sequence[Variant]) -> bool:
@@ -145,7 +160,9 @@ def subtract_scores(candidate: CandidateProgram, best: CandidateProgram, variant
     """How much better the candidate is on a variant, from -1 to 1; 0 where one of both was not played on it."""
     score = candidate.mean_on(variant, seeds)
     best_score = best.mean_on(variant, seeds)
-    return 0.0 if score is None or best_score is None else score - best_score
+    if score is None or best_score is None:
+        return 0.0
+    return score - best_score
 
 
 # The test.
@@ -171,13 +188,16 @@ class PairedTest:
         """Not better only where the whole interval says so: that no gain was seen does not rule one out."""
         if self.p < self.level and self.difference > 0:
             return "confirmed"
-        is_ruled_out = self.interval is not None and self.interval[1] <= _NO_GAIN
-        return "not better" if is_ruled_out else "unconfirmed"
+        if self.interval is not None and self.interval[1] <= _NO_GAIN:
+            return "not better"
+        return "unconfirmed"
 
     def __str__(self) -> str:
-        low, high = self.interval or (0, 0)
-        within = f", {1 - 2 * self.level:.0%} interval {low:+.3f} to {high:+.3f}" if self.interval else ""
-        numbers = f"{self.difference:+.3f} on {self.pairs} examples{within}, one-sided p {self.p:.3f}"
+        interval = ""
+        if self.interval is not None:
+            low, high = self.interval
+            interval = f", {1 - 2 * self.level:.0%} interval {low:+.3f} to {high:+.3f}"
+        numbers = f"{self.difference:+.3f} on {self.pairs} examples{interval}, one-sided p {self.p:.3f}"
         return f"{self.verdict}: {numbers}, level {self.level}"
 
 
@@ -189,14 +209,26 @@ def compare_pairs(
     with its number from 1."""
     for number, difference in enumerate(differences, 1):
         check_score(difference, "difference of pair", number, most=MOST_DIFFERENCE)
+
     clusters = _group_pairs(differences, groups or range(len(differences)))
     p = _compute_p(clusters, 0.0)
+
     interval = None
-    varied = len(clusters) >= _FEWEST_EQUAL or len(set(map(fmean, clusters))) > 1
-    if varied and 0.5 ** len(clusters) < level:
-        mirrored = [[-difference for difference in cluster] for cluster in clusters]
-        interval = -_find_upper_bound(mirrored, level), _find_upper_bound(clusters, level)
-    return PairedTest(fmean(differences), interval, p, level, len(differences), groups=len(clusters) if groups else 0)
+    smallest_p = 0.5 ** len(clusters)
+    is_varied = len(clusters) >= _FEWEST_EQUAL or len(set(map(fmean, clusters))) > 1
+    if is_varied and smallest_p < level:
+        low = -_find_upper_bound(_mirror(clusters), level)
+        high = _find_upper_bound(clusters, level)
+        interval = (low, high)
+
+    return PairedTest(
+        difference=fmean(differences),
+        interval=interval,
+        p=p,
+        level=level,
+        pairs=len(differences),
+        groups=len(clusters) if groups else 0,
+    )
 
 
 def _group_pairs(differences: Sequence[float], groups: Sequence[Hashable]) -> list[list[float]]:
@@ -211,14 +243,26 @@ def _compute_p(clusters: Sequence[Sequence[float]], gain: float) -> float:
     return compute_one_sided_p([sum(cluster) - gain * len(cluster) for cluster in clusters])
 
 
+def _mirror(clusters: Sequence[Sequence[float]]) -> list[list[float]]:
+    """The differences with their signs turned: those of the first program from the second."""
+    mirrored = []
+    for cluster in clusters:
+        mirrored.append([-difference for difference in cluster])
+    return mirrored
+
+
 def _find_upper_bound(clusters: Sequence[Sequence[float]], level: float) -> float:
-    everything = [difference for cluster in clusters for difference in cluster]
-    inside = fmean(everything)
-    outside = max(everything) + 1e-9
+    """The least gain that the test rules out, by halving."""
+    differences = [difference for cluster in clusters for difference in cluster]
+    mirrored = _mirror(clusters)
+    inside = fmean(differences)
+    outside = max(differences) + 1e-9
     for _ in range(24):
         middle = (inside + outside) / 2
-        ruled_out = _compute_p([[-difference for difference in cluster] for cluster in clusters], -middle) < level
-        inside, outside = (inside, middle) if ruled_out else (middle, outside)
+        if _compute_p(mirrored, -middle) < level:
+            outside = middle
+        else:
+            inside = middle
     return outside
 
 
@@ -245,14 +289,19 @@ class Confirmation:
     def __str__(self) -> str:
         if self.difference is None or self.p is None:
             return f"{self.verdict}: {self.why}"
-        seeds = f", {self.seeds} seeds each" if self.seeds > 1 else ""
-        types = f" of {self.types} task types" if self.types else ""
-        inside = ""
+
+        types = ""
+        if self.types:
+            types = f" of {self.types} task types"
+        seeds = ""
+        if self.seeds > 1:
+            seeds = f", {self.seeds} seeds each"
+        interval = ""
         if self.low is not None and self.high is not None:
-            inside = f"{1 - 2 * self.level:.0%} interval {100 * self.low:+.1f} to {100 * self.high:+.1f}, "
+            interval = f"{1 - 2 * self.level:.0%} interval {100 * self.low:+.1f} to {100 * self.high:+.1f}, "
         return (
             f"{self.verdict}: candidate minus start {100 * self.difference:+.1f} points on {self.pairs} confirm "
-            f"variants{types}{seeds}, {inside}one-sided p {self.p:.3f}, level {self.level}; {self.why}"
+            f"variants{types}{seeds}, {interval}one-sided p {self.p:.3f}, level {self.level}; {self.why}"
         )
 
 
@@ -267,23 +316,54 @@ def judge_candidate(
     `confirm` was not played to its end."""
     if chosen is None:
         return Confirmation("not better", "no candidate did better on val than the program to improve", seeds=seeds)
-    scores = {variant.key: (start.mean_on(variant, seeds), chosen.mean_on(variant, seeds)) for variant in confirm}
-    paired = {key: (old, new) for key, (old, new) in scores.items() if old is not None and new is not None}
-    if not confirm or len(paired) < len(confirm):
+    if not confirm:
+        return Confirmation("unconfirmed", "the calibration has no confirm variants", seeds=seeds)
+
+    paired = _pair_scores(start, chosen, confirm, seeds)
+    if len(paired) < len(confirm):
         why = f"{unplayed or 'it was cut short'}: {len(paired)} of {len(confirm)} confirm variants were played"
-        return Confirmation("unconfirmed", why if confirm else "the calibration has no confirm variants", seeds=seeds)
+        return Confirmation("unconfirmed", why, seeds=seeds)
+
     types = [variant.task for variant in confirm]
-    by_type = len(set(types)) >= FEWEST_TYPES
-    comparison = compare_pairs([new - old for old, new in paired.values()], groups=types if by_type else None)
-    why = {
+    groups = types if len(set(types)) >= FEWEST_TYPES else None
+    comparison = compare_pairs([new - old for old, new in paired.values()], groups=groups)
+
+    reasons = {
         "confirmed": f"p below {comparison.level}",
         "unconfirmed": f"p is not below {comparison.level}: equally good programs differ as much",
         "not better": "the interval rules out a gain",
-    }[comparison.verdict]
-    low, high = [round(bound, 6) for bound in comparison.interval] if comparison.interval else (None, None)
-    numbers = (round(comparison.difference, 6), low, high, round(comparison.p, 6), comparison.level, comparison.pairs)
-    per_variant = {key: (round(old, 4), round(new, 4)) for key, (old, new) in paired.items()}
-    return Confirmation(comparison.verdict, why, *numbers, seeds, per_variant, comparison.groups)
+    }
+    low: float | None = None
+    high: float | None = None
+    if comparison.interval is not None:
+        low = round(comparison.interval[0], 6)
+        high = round(comparison.interval[1], 6)
+    return Confirmation(
+        verdict=comparison.verdict,
+        why=reasons[comparison.verdict],
+        difference=round(comparison.difference, 6),
+        low=low,
+        high=high,
+        p=round(comparison.p, 6),
+        level=comparison.level,
+        pairs=comparison.pairs,
+        seeds=seeds,
+        per_variant={key: (round(old, 4), round(new, 4)) for key, (old, new) in paired.items()},
+        types=comparison.groups,
+    )
+
+
+def _pair_scores(
+    start: CandidateProgram, chosen: CandidateProgram, variants: Sequence[Variant], seeds: int
+) -> dict[str, tuple[float, float]]:
+    """Both scores of each variant, by its key, that both were played on."""
+    paired = {}
+    for variant in variants:
+        start_score = start.mean_on(variant, seeds)
+        chosen_score = chosen.mean_on(variant, seeds)
+        if start_score is not None and chosen_score is not None:
+            paired[variant.key] = (start_score, chosen_score)
+    return paired
 
 
 # Power: how large a gain must be for a compile to confirm it.
@@ -300,9 +380,12 @@ def compute_power(gain: float, pairs: int, seeds: int = 1) -> float:
     """The share of simulated compiles that confirm a true gain, of 0 to 1, with so many pairs."""
     dice = np.random.default_rng((pairs, seeds))
     shape = (DRAWS, pairs, seeds)
-    sizes = dice.integers(*_SIZES, shape, endpoint=True) * (dice.random(shape) < FLIPPED)  # of every flip; 0 for none
+    sizes = dice.integers(*_SIZES, shape, endpoint=True)
+    sizes = sizes * (dice.random(shape) < FLIPPED)  # of every flip; 0 for none
     goes_up = dice.random(shape) < 0.5 + gain / (2 * FLIPPED * FLIP)
-    return fmean(compute_one_sided_p(row) < LEVEL for row in np.where(goes_up, sizes, -sizes).sum(axis=2))
+
+    differences = np.where(goes_up, sizes, -sizes).sum(axis=2)  # of each pair, a row for each draw
+    return fmean(compute_one_sided_p(row) < LEVEL for row in differences)
 
 
 def find_smallest_gain(pairs: int, seeds: int = 1) -> float | None:
@@ -313,13 +396,17 @@ def find_smallest_gain(pairs: int, seeds: int = 1) -> float | None:
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if compute_power(middle * _STEP, pairs, seeds) >= POWER else (middle, high)
+        if compute_power(middle * _STEP, pairs, seeds) >= POWER:
+            high = middle
+        else:
+            low = middle
     return round(high * _STEP, 3)
 
 
 def describe_smallest_gain(pairs: int, seeds: int, rule_based: bool) -> str:
     """Say which true gain is confirmed in four of five compiles, from the spread that is assumed of the player."""
-    setting = f"{pairs} confirm variants{f' with {seeds} seeds each' if seeds > 1 else ''}, p < {LEVEL}"
+    each = f" with {seeds} seeds each" if seeds > 1 else ""
+    setting = f"{pairs} confirm variants{each}, p < {LEVEL}"
     if not rule_based:
         points = find_smallest_gain_at(UNIT_SPREAD / sqrt(seeds), pairs)
         return (
@@ -327,12 +414,15 @@ def describe_smallest_gain(pairs: int, seeds: int, rule_based: bool) -> str:
             f"five such compiles: {setting}; if equally good programs differ on a variant by a standard deviation of "
             f"{UNIT_SPREAD:.0f} points, as a small model's at a temperature do"
         )
+
     flips = f"{FLIPPED:.0%} of rollouts flip by {100 * FLIP:.0f} points, as the rule-based player's do"
-    if (gain := find_smallest_gain(pairs, seeds)) is None:
+    gain = find_smallest_gain(pairs, seeds)
+    if gain is None:
+        power = compute_power(LARGEST_GAIN, pairs, seeds)
         return (
             f"where {flips}, a true gain of {100 * LARGEST_GAIN:.1f} points, the most that these flips can make, is "
-            f"confirmed in {100 * compute_power(LARGEST_GAIN, pairs, seeds):.0f} of 100 such compiles ({setting}): a "
-            "gain on more of the variants is confirmed more often; a larger --calib or more --seeds shows smaller ones"
+            f"confirmed in {100 * power:.0f} of 100 such compiles ({setting}): a gain on more of the variants is "
+            "confirmed more often; a larger --calib or more --seeds shows smaller ones"
         )
     condition = "scores differ from seed to seed, and " if seeds > 1 else ""
     return (
@@ -343,7 +433,8 @@ def describe_smallest_gain(pairs: int, seeds: int, rule_based: bool) -> str:
 
 def find_smallest_gain_at(deviation: float, pairs: int) -> float:
     """The same where paired differences have this standard deviation, by the normal distribution."""
-    return sum(map(NormalDist().inv_cdf, (1 - LEVEL, POWER))) * deviation / sqrt(pairs)
+    deviations = NormalDist().inv_cdf(1 - LEVEL) + NormalDist().inv_cdf(POWER)
+    return deviations * deviation / sqrt(pairs)
 
 
 # Any two programs.
@@ -363,23 +454,31 @@ def confirm(
     Raises `UsageError` for what cannot be compared, and what a program or the metric raises: an error is no score."""
     if not examples:
         raise UsageError("there are no examples to confirm by")
-    if repeats := sum(example in examples[:place] for place, example in enumerate(examples)):
-        what = f"{repeats} of the {len(examples)} examples equal an earlier one"
-        raise UsageError(f"{what}, and would count as independent: give each once")
+    repeats = sum(example in examples[:place] for place, example in enumerate(examples))
+    if repeats:
+        raise UsageError(
+            f"{repeats} of the {len(examples)} examples equal an earlier one, and would count as independent: give "
+            "each once"
+        )
     if not 0 < level < 0.5:
         raise UsageError(f"a level of {level} confirms nothing or everything; take one between 0 and 0.5, e.g. {LEVEL}")
 
     def score_one(number: int, example: dspy.Example, program: dspy.Module) -> float:
-        answer = metric(example, program(**example.inputs()))
-        value = answer.score if isinstance(answer, dspy.Prediction) and "score" in answer else answer
-        return check_score(value, "score of example", number)
+        score = metric(example, program(**example.inputs()))
+        if isinstance(score, dspy.Prediction) and "score" in score:
+            score = score.score
+        return check_score(score, "score of example", number)
 
-    programs = (program_a, program_b)
-    jobs = [
-        (copy_context(), number, example, program) for number, example in enumerate(examples, 1) for program in programs
-    ]
+    def run_job(job: tuple[Context, int, dspy.Example, dspy.Module]) -> float:
+        context, number, example, program = job
+        return context.run(score_one, number, example, program)
+
+    jobs = []
+    for number, example in enumerate(examples, 1):
+        for program in (program_a, program_b):
+            jobs.append((copy_context(), number, example, program))
     with ThreadPoolExecutor(num_threads) as threads:  # an error cancels what has not begun
-        scores = list(threads.map(lambda job: job[0].run(score_one, *job[1:]), jobs))
+        scores = list(threads.map(run_job, jobs))
     scores_a = tuple(scores[::2])
     scores_b = tuple(scores[1::2])
     comparison = compare_pairs([b - a for a, b in zip(scores_a, scores_b, strict=True)], level)

@@ -21,7 +21,11 @@ def track_patterns(patterns: Sequence[str]) -> Progress:
 def is_met(pattern: str, observation: str) -> bool:
     """Whether a sentence has all pieces of a pattern, which stand between ``**``."""
     pieces = [piece.strip(".") for piece in pattern.strip().split("**")]
-    return any(all(piece in sentence for piece in pieces) for sentence in observation.split("."))
+    return any(_holds_all(sentence, pieces) for sentence in observation.split("."))
+
+
+def _holds_all(sentence: str, pieces: Sequence[str]) -> bool:
+    return all(piece in sentence for piece in pieces)
 
 
 _CLAUSE = re.compile(r"(go to|pick up|open) (?:the|an|a) ((?:red|green|blue|purple|yellow|grey) )?(\w+)")
@@ -33,25 +37,36 @@ def make_patterns(mission: str, locked: Sequence[str] = (), on_the_way: bool = F
     patterns: list[str] = []
     if on_the_way:
         for color in locked:
-            patterns += [f"You are carrying a {color} key.", f"There is a {color} open door **"]
+            patterns.append(f"You are carrying a {color} key.")
+            patterns.append(f"There is a {color} open door **")
+
     first, _, second = mission.partition(" after you ")
     for sentence in (second, first):
         for verb, color, kind in _CLAUSE.findall(sentence):
-            patterns += _make_clause(verb, color.strip(), "" if kind == "object" else kind, locked)
+            patterns += _make_clause(verb, color.strip(), kind, locked)
     return patterns
 
 
 def _make_clause(verb: str, color: str, kind: str, locked: Sequence[str]) -> list[str]:
-    thing = " ".join(word for word in (color or "**", kind or "**") if word)
+    any_color = color or "**"
+    any_kind = "**" if kind == "object" else kind
+    thing = f"{any_color} {any_kind}"
     sight = f"There is a {thing} **"
     if kind == "door" or verb == "open":
-        sight = f"There is a {color or '**'} ** door **"
+        sight = f"There is a {any_color} ** door **"
+
     if verb == "go to":
         return [sight, f"{sight} right in front of you 1 steps away."]
     if verb == "pick up":
         return [sight, f"You are carrying a {thing}."]
-    keys = [f"You are carrying a {lock} key." for lock in locked if not color or lock == color]
-    return [*keys, sight, f"There is a {color or '**'} open door **"]
+
+    patterns = []
+    for lock in locked:
+        if not color or lock == color:
+            patterns.append(f"You are carrying a {lock} key.")
+    patterns.append(sight)
+    patterns.append(f"There is a {any_color} open door **")
+    return patterns
 
 
 _THING = re.compile(r"There is an? ((?:[a-z]+ )+)\d+ ")
@@ -67,36 +82,63 @@ class Episode(lessons.Episode):
 
     @cached_property
     def seen(self) -> list[str]:
-        return list(dict.fromkeys(name.strip() for view in self.views for name in _THING.findall(view)))
+        names: dict[str, None] = {}
+        for text in self.views:
+            for name in _THING.findall(text):
+                names[name.strip()] = None
+        return list(names)
 
     @cached_property
     def wanted(self) -> dict[str, bool]:
         """The things that the mission is about, in its order, and whether each was seen."""
-        names = [f"{color}{kind}".removesuffix(" object") for _, color, kind in _CLAUSE.findall(self.task)]
-        return {name: any(is_meant(name, thing) for thing in self.seen) for name in names}
+        is_seen = {}
+        for _, color, kind in _CLAUSE.findall(self.task):
+            name = f"{color}{kind}".removesuffix(" object")
+            is_seen[name] = any(is_meant(name, thing) for thing in self.seen)
+        return is_seen
 
     @property
     def carried(self) -> str:
-        match = _CARRIED.search(self.views[-1]) if self.views else None
+        if not self.views:
+            return ""
+        match = _CARRIED.search(self.views[-1])
         return match[1] if match else ""
 
     @property
     def is_circling(self) -> bool:
         """Nothing but turns for more than a full one."""
-        return len(self.steps) >= 5 and all(step.action.lower().startswith("turn") for step in self.steps[-5:])
+        if len(self.steps) < 5:
+            return False
+        return all(step.action.lower().startswith("turn") for step in self.steps[-5:])
 
-    sees_nothing_new = property(lambda self: len(self.views) >= 8 and len(set(self.views[-6:])) <= 2)
-    ended = property(lambda self: view.COMPLETED.strip() in self.answer)
+    @property
+    def sees_nothing_new(self) -> bool:
+        return len(self.views) >= 8 and len(set(self.views[-6:])) <= 2
+
+    @property
+    def ended(self) -> bool:
+        return view.COMPLETED.strip() in self.answer
 
     def name_unless_ended(self, names: Iterable[str]) -> Words | None:
-        return None if self.ended else name_all(names)
+        if self.ended:
+            return None
+        return name_all(names)
 
-    found = property(lambda self: self.name_unless_ended(name for name, is_seen in self.wanted.items() if is_seen))
-    missing = property(
-        lambda self: self.name_unless_ended(name for name, is_seen in self.wanted.items() if not is_seen)
-    )
-    in_hand = property(lambda self: self.name_unless_ended(filter(None, [self.carried])))
-    locked = property(lambda self: self.name_unless_ended(name for name in self.seen if " locked " in name))
+    @property
+    def found(self) -> Words | None:
+        return self.name_unless_ended(name for name, is_seen in self.wanted.items() if is_seen)
+
+    @property
+    def missing(self) -> Words | None:
+        return self.name_unless_ended(name for name, is_seen in self.wanted.items() if not is_seen)
+
+    @property
+    def in_hand(self) -> Words | None:
+        return self.name_unless_ended([self.carried] if self.carried else [])
+
+    @property
+    def locked(self) -> Words | None:
+        return self.name_unless_ended(name for name in self.seen if " locked " in name)
 
     def has_seen_door(self, color: str, state: str = "") -> bool:
         return any(name.startswith(color) and name.endswith(f"{state} door") for name in self.seen)
@@ -104,27 +146,43 @@ class Episode(lessons.Episode):
     @property
     def early_keys(self) -> Words | None:
         """Keys that were found before a door of their colour, and are not what the mission is about."""
-        keys = [name for name in [*self.seen, self.carried] if name.endswith(" key")]
-        early = (key for key in keys if not self.has_seen_door(key.split()[0]))
-        return self.name_unless_ended(key for key in early if not any(is_meant(name, key) for name in self.wanted))
+        keys = []
+        for name in [*self.seen, self.carried]:
+            if not name.endswith(" key"):
+                continue
+            color = name.split()[0]
+            is_wanted = any(is_meant(wanted_name, name) for wanted_name in self.wanted)
+            if not is_wanted and not self.has_seen_door(color):
+                keys.append(name)
+        return self.name_unless_ended(keys)
 
     @property
     def to_drop(self) -> Words | None:
         """What is in hand, of no use, while the hand is needed: for what the mission has picked up, or for the key of a
         locked door. A key is of use until its door is open."""
-        color, _, kind = self.carried.partition(" ")
-        if not self.carried or (kind == "key" and not self.has_seen_door(color, "open")):
+        if not self.carried:
             return None
+        carried_color, _, carried_kind = self.carried.partition(" ")
+        if carried_kind == "key" and not self.has_seen_door(carried_color, "open"):
+            return None
+
         clauses = _CLAUSE.findall(self.task)
-        picked = [f"{color}{kind}".removesuffix("object") for verb, color, kind in clauses if verb == "pick up"]
-        meant = [is_meant(name, self.carried) for name in picked]
-        locks = {name.split()[0] for name in self.seen if " locked " in name}
-        bars = not any(meant) and not all(self.has_seen_door(lock, "open") for lock in locks)
-        return self.name_unless_ended([self.carried] if bars or not all(meant) else [])
+        to_pick_up = [f"{color}{kind}".removesuffix("object") for verb, color, kind in clauses if verb == "pick up"]
+        meant = [is_meant(name, self.carried) for name in to_pick_up]
+        lock_colors = {name.split()[0] for name in self.seen if " locked " in name}
+        is_locked_out = not all(self.has_seen_door(color, "open") for color in lock_colors)
+
+        hinders_pickup = not all(meant)
+        hinders_unlocking = is_locked_out and not any(meant)
+        if hinders_pickup or hinders_unlocking:
+            return self.name_unless_ended([self.carried])
+        return None
 
     @property
     def closed_doors(self) -> Words | None:
-        return name_all(name for name in self.seen if name.endswith("closed door")) if self.missing else None
+        if not self.missing:
+            return None
+        return name_all(name for name in self.seen if name.endswith("closed door"))
 
 
 def is_meant(name: str, thing: str) -> bool:
@@ -145,15 +203,18 @@ class BabyAi(TaughtEnvironment):
         self.achieved: bool | None = None  # minigrid's verdict, by whichever move ended the mission first
 
     def reset(self, variant: Variant) -> State:
-        self.world = world = make_world(variant.task)  # a used one may remember the world before
-        observation, _ = world.reset(seed=get_seed(variant))
+        self.world = make_world(variant.task)  # a used one may remember the world before
+        observation, _ = self.world.reset(seed=get_seed(variant))
         self._look(observation)
+
+        mission = str(self.world.mission)
         # As AgentBoard's wrapper words it: the order of two parts is lost.
-        self.task = str(world.mission).replace("then", "and").replace("after you", "and")
-        doors = (cell for cell in world.grid.grid if cell is not None and cell.type == "door")
+        self.task = mission.replace("then", "and").replace("after you", "and")
+        doors = [cell for cell in self.world.grid.grid if cell is not None and cell.type == "door"]
         locked = sorted({door.color for door in doors if door.is_locked})
-        self._patterns = make_patterns(str(world.mission), locked, variant.task in THROUGH_LOCKED_DOORS)
+        self._patterns = make_patterns(mission, locked, variant.task in THROUGH_LOCKED_DOORS)
         self._progress = track_patterns(self._patterns)
+
         self._variant = variant
         self.achieved = None
         self._score = 0
@@ -182,30 +243,42 @@ class BabyAi(TaughtEnvironment):
 
     def list_moves(self) -> dict[str, list[int]]:
         """Return minigrid's moves by the text of a possible action."""
-        return {text: moves for text, moves in self._view.offer.moves.items() if moves and text != view.CHECK}
+        offer = self._view.offer
+        return {text: moves for text, moves in offer.moves.items() if moves and text != view.CHECK}
 
     def _list_goals(self) -> Sequence[Goal]:
-        pairs = zip(self._patterns, self._progress.is_met, strict=True)
-        goals = [Goal(_name_kind(pattern), is_reached, False) for pattern, is_reached in pairs]
-        return [*goals, Goal("mission", bool(self.achieved), True)]
+        goals = []
+        for pattern, is_reached in zip(self._patterns, self._progress.is_met, strict=True):
+            goals.append(Goal(_name_kind(pattern), done=is_reached, required=False))
+        goals.append(Goal("mission", done=bool(self.achieved), required=True))
+        return goals
 
     def _take(self, text: str) -> tuple[str, bool]:
         """Take one text; what is answered, and whether it is a valid action."""
         offer = self._view.offer
         if "check" in text:
             return f"You can take the following actions: {', '.join(offer.moves)}", True
+        if not text:
+            return NO_CHANGE, False
         if text not in offer.moves:
-            return offer.messages.get(text, view.NOT_KNOWN) if text else NO_CHANGE, False
-        if not (moves := offer.moves[text]):
+            return offer.messages.get(text, view.NOT_KNOWN), False
+        moves = offer.moves[text]
+        if not moves:
             return NO_CHANGE, True
+
         ended = self.carry_out(moves)
-        observation = self._view.describe() + (view.COMPLETED if ended else "")
+        observation = self._view.describe()
+        if ended:
+            observation += view.COMPLETED
         self._progress.read(observation)
+        self._score = self._count_points()
+        return observation, True
+
+    def _count_points(self) -> int:
         met_count = sum(self._progress.is_met)
         total = len(self._patterns)
         points = SOLVED_SCORE * (met_count / total) * total / (total + 1)  # the mission is one more
-        self._score = SOLVED_SCORE if self.achieved else int(points)
-        return observation, True
+        return SOLVED_SCORE if self.achieved else int(points)
 
     def carry_out(self, moves: Sequence[int]) -> bool:
         """Make moves until one leaves the image as it was; whether the last one, which is all that AgentBoard looks at,
@@ -222,13 +295,14 @@ class BabyAi(TaughtEnvironment):
         return ended
 
     def _look(self, seen: Any) -> None:
-        world = self.world
         image = seen["image"]
         self._image = image.tobytes()
-        carried = world.carrying
-        carrying = f"{carried.color} {carried.type}" if carried is not None else ""
-        x, y = (int(coordinate) for coordinate in world.agent_pos)
-        self._view = View(image.tolist(), x, y, int(world.agent_dir), carrying)
+
+        carrying = ""
+        if self.world.carrying is not None:
+            carrying = f"{self.world.carrying.color} {self.world.carrying.type}"
+        x, y = self.world.agent_pos
+        self._view = View(image.tolist(), int(x), int(y), int(self.world.agent_dir), carrying)
 
 
 def _name_kind(pattern: str) -> str:
@@ -236,4 +310,6 @@ def _name_kind(pattern: str) -> str:
         return "key" if pattern.endswith(" key.") else "carry"
     if " open door" in pattern:
         return "open"
-    return "face" if "right in front" in pattern else "see"
+    if "right in front" in pattern:
+        return "face"
+    return "see"

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from rsso_dspy.environments.lessons import read_texts
 
 CELLS = 7
-_MIDDLE, _LOWEST = CELLS // 2, CELLS - 1
+_MIDDLE = CELLS // 2
+_LOWEST = CELLS - 1
 _TYPES = {2: "wall", 4: "door", 5: "key", 6: "ball", 7: "box", 8: "goal", 9: "lava"}
 _COLORS = ("red", "green", "blue", "purple", "yellow", "grey")
 _DOORS = ("open", "closed", "locked")
@@ -31,7 +32,9 @@ class Thing(NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"{self.color} {self.state} {self.kind}" if self.state else f"{self.color} {self.kind}"
+        if self.state:
+            return f"{self.color} {self.state} {self.kind}"
+        return f"{self.color} {self.kind}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +49,7 @@ class View:
     def things(self) -> list[Thing]:
         """Everything in sight, walls too, in the order in which it is listed: what is nearest first; of equal distance
         what is further ahead, then from left to right."""
-        return sorted(self._read_cells(), key=lambda thing: (thing.ahead + abs(thing.right), -thing.ahead, thing.right))
+        return sorted(self._read_cells(), key=_rank_place)
 
     @cached_property
     def listed(self) -> list[tuple[Thing, int]]:
@@ -62,25 +65,36 @@ class View:
     @cached_property
     def barrier(self) -> Thing | None:
         """The nearest wall or box straight ahead."""
-        return next((thing for thing in self.things if not thing.right and thing.kind in ("wall", "box")), None)
+        for thing in self.things:
+            if thing.right == 0 and thing.kind in ("wall", "box"):
+                return thing
+        return None
 
     @cached_property
     def offer(self) -> "Offer":
         return Offer(self)
 
     def locate(self, thing: Thing) -> tuple[int, int]:
-        forward, sideways = FORWARD[self.facing], FORWARD[(self.facing + 1) % 4]
-        return (
-            self.x + thing.ahead * forward[0] + thing.right * sideways[0],
-            self.y + thing.ahead * forward[1] + thing.right * sideways[1],
-        )
+        forward_x, forward_y = FORWARD[self.facing]
+        right_x, right_y = FORWARD[(self.facing + 1) % 4]
+        x = self.x + thing.ahead * forward_x + thing.right * right_x
+        y = self.y + thing.ahead * forward_y + thing.right * right_y
+        return x, y
 
     def describe(self) -> str:
-        sights = "".join(f"There is a {thing.name} {number} {_tell_place(thing)}.  " for thing, number in self.listed)
-        facing = self.barrier
-        wall = f"You are facing a {facing.kind} {facing.ahead} steps away. " if facing else ""
-        carried = f"You are carrying a {self.carrying}." if self.carrying else "You are not carrying anything."
-        return f"{_FIRST + sights if self.things else _NOTHING}The room has walls around you. {wall}{carried}"
+        sights = _NOTHING
+        if self.things:
+            sentences = [f"There is a {thing.name} {number} {_tell_place(thing)}.  " for thing, number in self.listed]
+            sights = _FIRST + "".join(sentences)
+
+        barrier = ""
+        if self.barrier is not None:
+            barrier = f"You are facing a {self.barrier.kind} {self.barrier.ahead} steps away. "
+
+        carried = "You are not carrying anything."
+        if self.carrying:
+            carried = f"You are carrying a {self.carrying}."
+        return f"{sights}The room has walls around you. {barrier}{carried}"
 
     def _read_cells(self) -> Iterator[Thing]:
         for column, cells in enumerate(self.image):
@@ -88,10 +102,19 @@ class View:
                 ahead = _LOWEST - row
                 right = column - _MIDDLE
                 name = _TYPES.get(kind)
-                if name and (ahead or right):
-                    thing = Thing(name, _COLORS[color], _DOORS[state] if name == "door" else "", ahead, right)
-                    if min(self.locate(thing)) >= 0:
-                        yield thing
+                is_agent = ahead == 0 and right == 0
+                if name is None or is_agent:
+                    continue
+
+                door_state = _DOORS[state] if name == "door" else ""
+                thing = Thing(name, _COLORS[color], door_state, ahead, right)
+                if min(self.locate(thing)) >= 0:
+                    yield thing
+
+
+def _rank_place(thing: Thing) -> tuple[int, int, int]:
+    distance = thing.ahead + abs(thing.right)
+    return distance, -thing.ahead, thing.right
 
 
 def _tell_place(thing: Thing) -> str:
@@ -103,17 +126,34 @@ def _tell_place(thing: Thing) -> str:
 
 LEFT, RIGHT, AHEAD = 0, 1, 2
 _Cell = tuple[int, int]
-_Place = tuple[int, int, int]
-_WINDOWS = ((-1, 6, -3, 3), (-4, 3, -1, 6), (-6, 0, -4, 3), (-3, 3, -6, 0))
-"""By direction, how far ways may lead: smallest and largest x, then y, from where the agent stands."""
+_Place = tuple[int, int, int]  # a cell, and the direction
+
+
+@dataclass(frozen=True)
+class _Window:
+    """How far ways may lead."""
+
+    low_x: int
+    high_x: int
+    low_y: int
+    high_y: int
+
+    def shift(self, x: int, y: int) -> "_Window":
+        return _Window(self.low_x + x, self.high_x + x, self.low_y + y, self.high_y + y)
+
+    def holds(self, x: int, y: int) -> bool:
+        return self.low_x <= x <= self.high_x and self.low_y <= y <= self.high_y
+
+
+_WINDOWS = (_Window(-1, 6, -3, 3), _Window(-4, 3, -1, 6), _Window(-6, 0, -4, 3), _Window(-3, 3, -6, 0))
+"""By direction, from where the agent stands."""
 
 
 class Paths:
     def __init__(self, view: View):
         self._start: _Place = (view.x, view.y, view.facing)
         self._blocked = {view.locate(thing) for thing in view.things if thing.kind not in ("door", "goal")}
-        left, right, top, bottom = _WINDOWS[view.facing]
-        self._limits = view.x + left, view.x + right, view.y + top, view.y + bottom
+        self._window = _WINDOWS[view.facing].shift(view.x, view.y)
         self._before: dict[_Place, tuple[_Place, int]] = {}
         self._facing: dict[_Cell, _Place] = {}
         self._at: dict[_Cell, _Place] = {}
@@ -127,8 +167,7 @@ class Paths:
         return self._trace(self._at.get(cell))
 
     def _search(self) -> None:
-        previous = self._before
-        successors = dict[_Place, list[tuple[_Place, int]]]()
+        successors: dict[_Place, list[tuple[_Place, int]]] = {}
         queue = deque([self._start])
         while queue:
             place = queue.popleft()
@@ -136,19 +175,22 @@ class Paths:
                 successors[place] = self._list_afters(*place)
             for successor, move in successors[place]:
                 if successor not in successors:
-                    previous[successor] = place, move
+                    self._before[successor] = (place, move)
                     queue.append(successor)
 
     def _list_afters(self, x: int, y: int, direction: int) -> list[tuple[_Place, int]]:
         """Places that one move leads to, with the move; notes the cells at this place and ahead of it."""
-        low_x, high_x, low_y, high_y = self._limits
         step_x, step_y = FORWARD[direction]
-        ahead = x + step_x, y + step_y
+        ahead = (x + step_x, y + step_y)
         self._at.setdefault((x, y), (x, y, direction))
         self._facing.setdefault(ahead, (x, y, direction))
-        turned = [((x, y, (direction + 3) % 4), LEFT), ((x, y, (direction + 1) % 4), RIGHT)]
-        free = low_x <= ahead[0] <= high_x and low_y <= ahead[1] <= high_y and ahead not in self._blocked
-        return [((*ahead, direction), AHEAD), *turned] if free else turned
+
+        afters: list[tuple[_Place, int]] = []
+        if self._window.holds(*ahead) and ahead not in self._blocked:
+            afters.append(((*ahead, direction), AHEAD))
+        afters.append(((x, y, (direction + 3) % 4), LEFT))
+        afters.append(((x, y, (direction + 1) % 4), RIGHT))
+        return afters
 
     def _trace(self, place: _Place | None) -> list[int] | None:
         if place is None:
@@ -175,27 +217,27 @@ class Offer:
     def __init__(self, view: View):
         self.moves: dict[str, list[int]] = {"turn left": [LEFT], "turn right": [RIGHT]}
         self.messages: dict[str, str] = {}  # action that cannot be done to what is answered
-        self._view, self._paths = view, Paths(view)
-        if view.barrier is not None and view.barrier.ahead <= 1:
-            self.messages["move forward"] = BARRIER
-        else:
-            self.moves["move forward"] = [AHEAD]
+        self._view = view
+        self._paths = Paths(view)
+
+        self._add_forward()
         if not view.carrying:
             self._add_things("pickup", [PICKUP], ("key", "ball", "box"))
         self._add_drop()
-        doors: dict[str, int] = {}
-        for thing, number in view.listed:
-            if thing.kind == "door":
-                doors[thing.name] = number
-                self._add_door(thing, number, doors)
-        for thing, _ in view.listed:
-            if thing.kind == "goal" and (path := self._paths.find_path_into(view.locate(thing))) is not None:
-                self.moves["go to goal"] = path
+        self._add_doors()
+        self._add_goals()
         self._add_things("go to", [])
         self.moves[CHECK] = []
 
     def _refuse(self, action: str, why: str) -> None:
         self.messages[action] = f"You cannot {action}, {why}"
+
+    def _add_forward(self) -> None:
+        barrier = self._view.barrier
+        if barrier is not None and barrier.ahead <= 1:
+            self.messages["move forward"] = BARRIER
+        else:
+            self.moves["move forward"] = [AHEAD]
 
     def _add_things(self, verb: str, last: list[int], kinds: Sequence[str] = ()) -> None:
         """The action for every thing that can be reached; only those are counted."""
@@ -206,39 +248,69 @@ class Offer:
             path = self._paths.find_path_before(self._view.locate(thing))
             if path is None:
                 self._refuse(f"{verb} {thing.name} {number}", _NO_PATH)
-            else:
-                counts[thing.name] += 1
-                self.moves[f"{verb} {thing.name} {counts[thing.name]}"] = path + last
+                continue
+            counts[thing.name] += 1
+            self.moves[f"{verb} {thing.name} {counts[thing.name]}"] = path + last
 
     def _add_drop(self) -> None:
-        ahead = next((thing for thing in self._view.things if not thing.right and thing.ahead == 1), None)
         if not self._view.carrying:
             self.messages["drop"] = "You cannot drop the object, as you are not carrying anything."
-        elif ahead is not None and ahead.kind in _IN_THE_WAY:
+        elif self._is_cell_ahead_taken():
             self.messages["drop"] = "You cannot drop the object, as there is already an object in front of you."
         else:
             self.moves["drop"] = [DROP]
 
-    def _add_door(self, door: Thing, number: int, counts: dict[str, int]) -> None:
+    def _is_cell_ahead_taken(self) -> bool:
+        for thing in self._view.things:
+            if thing.right == 0 and thing.ahead == 1:
+                return thing.kind in _IN_THE_WAY
+        return False
+
+    def _add_doors(self) -> None:
+        counts: dict[str, int] = {}
+        for thing, number in self._view.listed:
+            if thing.kind != "door":
+                continue
+            counts[thing.name] = number
+            if thing.state == "open":
+                self._add_open_door(thing, number)
+            else:
+                self._add_shut_door(thing, number, counts)
+
+    def _add_open_door(self, door: Thing, number: int) -> None:
+        through = f"go through {door.name} {number}"
+        path = self._paths.find_path_into(self._view.locate(door))
+        if path is None:
+            self._refuse(through, _NO_PATH)
+        else:
+            self.moves[through] = path
+
+    def _add_shut_door(self, door: Thing, number: int, counts: dict[str, int]) -> None:
         through = f"go through {door.name} {number}"
         toggle = f"toggle and {through}"
-
-        cell = self._view.locate(door)
-        carrying = self._view.carrying
-        path = self._paths.find_path_into(cell) if door.state == "open" else self._paths.find_path_before(cell)
         if door.state == "closed":
             self._refuse(through, "as it is closed. You should toggle it first.")
+
+        carrying = self._view.carrying
         if door.state == "locked" and not carrying.endswith(" key"):
             self._refuse(toggle, "as you are not carrying a key.")
-        elif door.state == "locked" and carrying != f"{door.color} key":
+            return
+        if door.state == "locked" and carrying != f"{door.color} key":
             self._refuse(toggle, "as the color of the key you are carrying does not match the color of door.")
-        elif door.state == "open" and path is not None:
-            self.moves[through] = path
-        elif door.state == "open":
-            self._refuse(through, _NO_PATH)
-        elif path is None:  # the recorded games print the counts in place of the number
+            return
+
+        path = self._paths.find_path_before(self._view.locate(door))
+        if path is None:  # the recorded games print the counts in place of the number
             self.messages[toggle] = f"You cannot toggle and go through {door.name} {counts}, {_NO_PATH}"
-        else:
-            self.moves[toggle] = [*path, TOGGLE, AHEAD]
-            if not path:
-                self.moves["toggle"] = [TOGGLE]
+            return
+        self.moves[toggle] = [*path, TOGGLE, AHEAD]
+        if not path:
+            self.moves["toggle"] = [TOGGLE]
+
+    def _add_goals(self) -> None:
+        for thing, _ in self._view.listed:
+            if thing.kind != "goal":
+                continue
+            path = self._paths.find_path_into(self._view.locate(thing))
+            if path is not None:
+                self.moves["go to goal"] = path

@@ -72,10 +72,11 @@ class Problem:
 def _read_definition(text: str, kind: str, name: str) -> tuple[str, list[list[Any]]]:
     """Name and sections of ``(define (KIND NAME) (SECTION ...) ...)``, as lists of words and lists."""
     brackets = {"(": "[", ")": "],"}
-    tokens = _TOKEN.findall(re.sub(";.*", "", text.lower()))
+    without_comments = re.sub(";.*", "", text.lower())
+    tokens = _TOKEN.findall(without_comments)
+    literals = [brackets.get(token, f"{token!r},") for token in tokens]
     try:
-        items = (brackets.get(token) or f"{token!r}," for token in tokens)
-        forms = literal_eval(f"[{''.join(items)}]")
+        forms = literal_eval(f"[{''.join(literals)}]")
     except (SyntaxError, MemoryError, RecursionError):
         raise DamagedFile(name, "a ( without its ), or the other way round") from None
     match forms:
@@ -96,14 +97,20 @@ def _read_typed(words: Sequence[Any], name: str) -> Iterator[tuple[str, str]]:
             waiting.append(word)
             continue
         kind = next(rest, "")
-        yield from ((symbol, kind) for symbol in waiting)
+        for symbol in waiting:
+            yield symbol, kind
         waiting = []
-    yield from ((symbol, OBJECT) for symbol in waiting)
+
+    for symbol in waiting:
+        yield symbol, OBJECT
 
 
 def write_form(form: Any) -> str:
     """Write a form as PDDL has it: ``(on a b)``."""
-    return f"({' '.join(map(write_form, form))})" if isinstance(form, list) else str(form)
+    if not isinstance(form, list):
+        return str(form)
+    parts = " ".join(map(write_form, form))
+    return f"({parts})"
 
 
 def _split_conjunction(form: list[Any]) -> list[Any]:
@@ -112,7 +119,10 @@ def _split_conjunction(form: list[Any]) -> list[Any]:
         return [form]
     parts: list[Any] = []
     for part in form[1:]:
-        parts += _split_conjunction(part) if isinstance(part, list) else [part]
+        if isinstance(part, list):
+            parts += _split_conjunction(part)
+        else:
+            parts.append(part)
     return parts
 
 
@@ -120,48 +130,78 @@ def read_domain(text: str, name: str) -> Domain:
     """A domain. `name` is what complaints call the text."""
     called, sections = _read_definition(text, "domain", name)
     by_head = {head: body for head, *body in sections}
-    types, constants = (dict(_read_typed(by_head.get(head, ()), name)) for head in (":types", ":constants"))
-    predicates: dict[str, tuple[str, ...]] = {}
+    types = dict(_read_typed(by_head.get(":types", ()), name))
+    constants = dict(_read_typed(by_head.get(":constants", ()), name))
+
+    argument_types: dict[str, tuple[str, ...]] = {}
     for predicate, *arguments in by_head[":predicates"]:
-        predicates[predicate] = tuple(kind for _, kind in _read_typed(arguments, name))
+        argument_types[predicate] = tuple(kind for _, kind in _read_typed(arguments, name))
+
     actions: dict[str, Action] = {}
-    for _, action, *body in (section for section in sections if section[0] == ":action"):
-        parts = dict(zip(body[::2], body[1::2], strict=True))
-        effects = _split_conjunction(parts[":effect"])
-        actions[action] = Action(
-            action,
-            dict(_read_typed(parts[":parameters"], name)),
-            conditions=tuple(map(tuple, _split_conjunction(parts[":precondition"]))),
-            adds=tuple(tuple(effect) for effect in effects if effect[0] != "not"),
-            removes=tuple(tuple(effect[1]) for effect in effects if effect[0] == "not"),
-        )
-    return Domain(called, types, predicates, actions, constants)
+    for section in sections:
+        if section[0] == ":action":
+            _, action, *body = section
+            actions[action] = _read_action(action, body, name)
+    return Domain(called, types, argument_types, actions, constants)
+
+
+def _read_action(action: str, body: Sequence[Any], name: str) -> Action:
+    """An action, from words such as ``:effect``, each with the form that it is about."""
+    parts = dict(zip(body[::2], body[1::2], strict=True))
+    effects = _split_conjunction(parts[":effect"])
+    parameters = dict(_read_typed(parts[":parameters"], name))
+    conditions = _split_conjunction(parts[":precondition"])
+    return Action(
+        action,
+        parameters,
+        conditions=tuple(tuple(condition) for condition in conditions),
+        adds=tuple(tuple(effect) for effect in effects if effect[0] != "not"),
+        removes=tuple(tuple(effect[1]) for effect in effects if effect[0] == "not"),
+    )
 
 
 def read_setup(text: str, domain: Domain, name: str) -> Problem:
     """A problem of the domain; what its file calls the domain does not matter."""
     _, sections = _read_definition(text, "problem", name)
     by_head = {str(head): body for head, *body in sections}
-    if missing := [needed for needed in (":objects", ":init", ":goal") if needed not in by_head]:
-        raise DamagedFile(name, f"it has no {missing[0]}")
-    if unplayed := [head for head in by_head if head not in SECTIONS]:
-        raise DamagedFile(name, f"it has a section {unplayed[0]}, which is not played: only a start and a goal are")
+    for head in (":objects", ":init", ":goal"):
+        if head not in by_head:
+            raise DamagedFile(name, f"it has no {head}")
+    for head in by_head:
+        if head not in SECTIONS:
+            raise DamagedFile(name, f"it has a section {head}, which is not played: only a start and a goal are")
+
     objects = {**domain.constants, **dict(_read_typed(by_head[":objects"], name))}
-    if unknown := [kind for kind in objects.values() if kind != OBJECT and str(kind) not in domain.types]:
-        raise DamagedFile(name, f"unknown type {unknown[0]}")
-    if unsayable := [thing for thing in objects if not _NAME.fullmatch(thing)]:
-        raise DamagedFile(name, f"no action can name {unsayable[0]}: names have letters, digits, - and _")
-    goal = [part for form in by_head[":goal"] if isinstance(form, list) for part in _split_conjunction(form)]
+    _check_objects(objects, domain, name)
+
+    goal: list[Any] = []
+    for form in by_head[":goal"]:
+        if isinstance(form, list):
+            goal += _split_conjunction(form)
     if not goal:
         raise DamagedFile(name, "the goal is empty")
-    for fact in (*by_head[":init"], *goal):
+
+    start = by_head[":init"]
+    for fact in (*start, *goal):
         _check_fact(fact, domain, objects, name)
-    return Problem(objects, frozenset(map(tuple, by_head[":init"])), tuple(map(tuple, goal)))
+    return Problem(objects, frozenset(map(tuple, start)), tuple(map(tuple, goal)))
+
+
+def _check_objects(objects: Mapping[str, str], domain: Domain, name: str) -> None:
+    for kind in objects.values():
+        if kind != OBJECT and str(kind) not in domain.types:
+            raise DamagedFile(name, f"unknown type {kind}")
+    for thing in objects:
+        if not _NAME.fullmatch(thing):
+            raise DamagedFile(name, f"no action can name {thing}: names have letters, digits, - and _")
 
 
 def _check_fact(fact: Any, domain: Domain, objects: Mapping[str, str], name: str) -> None:
     """Raise ``DamagedFile`` for what is no fact of the domain about these objects, with the reason."""
-    predicate, *arguments = fact if isinstance(fact, list) and fact else [""]
+    predicate: Any = ""
+    arguments: list[Any] = []
+    if isinstance(fact, list) and fact:
+        predicate, *arguments = fact
     takes = domain.argument_types.get(str(predicate))
     unknown = [argument for argument in arguments if str(argument) not in objects]
 
@@ -194,11 +234,18 @@ class World:
     for ever."""
 
     def __init__(self, domain: Domain, problem: Problem):
-        self.domain, self.problem = domain, problem
-        self._changing = {fact[0] for action in domain.actions.values() for fact in (*action.adds, *action.removes)}
+        self.domain = domain
+        self.problem = problem
+
+        self._changing: set[str] = set()  # predicates of the facts that actions can change
+        for action in domain.actions.values():
+            self._changing.update(fact[0] for fact in (*action.adds, *action.removes))
         self.fixed = frozenset(fact for fact in problem.start if fact[0] not in self._changing)
         self.start: State = problem.start - self.fixed
-        self.actions = [ground for action in domain.actions.values() for ground in self._ground_action(action)]
+
+        self.actions: list[GroundAction] = []
+        for action in domain.actions.values():
+            self.actions += self._ground_action(action)
         self._by_words = {(action.name, action.arguments): action for action in self.actions}
 
     def list_reached(self, state: State) -> list[bool]:
@@ -218,8 +265,13 @@ class World:
         """The action with all objects that the facts which hold for ever allow it."""
         changing = [fact for fact in action.conditions if fact[0] in self._changing]
         for choice in self._choose_objects(action):
-            needs, adds, removes = (_fill_facts(facts, choice) for facts in (changing, action.adds, action.removes))
-            yield GroundAction(action.name, tuple(choice.values()), needs, adds, removes)
+            yield GroundAction(
+                name=action.name,
+                arguments=tuple(choice.values()),
+                needs=_fill_facts(changing, choice),
+                adds=_fill_facts(action.adds, choice),
+                removes=_fill_facts(action.removes, choice),
+            )
 
     def _choose_objects(self, action: Action) -> list[dict[str, str]]:
         """Every choice of objects for the parameters. A fact that no action changes is asked as soon as all that it is
@@ -227,9 +279,7 @@ class World:
         choices: list[dict[str, str]] = [{}]
         pending = [fact for fact in action.conditions if fact[0] not in self._changing]
         for parameter, kind in action.parameters.items():
-            things = [
-                thing for thing, own_kind in self.problem.objects.items() if self.domain.is_of_type(own_kind, kind)
-            ]
+            things = self._list_objects(kind)
             choices = [{**choice, parameter: thing} for choice in choices for thing in things]
 
             ready = [fact for fact in pending if not choices or is_ground(fact, choices[0])]
@@ -238,11 +288,21 @@ class World:
                 choices = [choice for choice in choices if self.fixed.issuperset(_fill_facts(ready, choice))]
         return choices
 
+    def _list_objects(self, kind: str) -> list[str]:
+        """The objects of a type, and of those below it."""
+        return [thing for thing, own_kind in self.problem.objects.items() if self.domain.is_of_type(own_kind, kind)]
+
 
 def is_ground(fact: Fact, chosen: Mapping[str, str]) -> bool:
     """Whether everything that a fact is about is chosen."""
-    return not any(part.startswith("?") and part not in chosen for part in fact[1:])
+    parameters = [part for part in fact[1:] if part.startswith("?")]
+    return all(parameter in chosen for parameter in parameters)
 
 
 def _fill_facts(facts: Sequence[Fact], chosen: Mapping[str, str]) -> tuple[Fact, ...]:
-    return tuple((fact[0], *(chosen.get(part, part) for part in fact[1:])) for fact in facts)
+    return tuple(_fill_fact(fact, chosen) for fact in facts)
+
+
+def _fill_fact(fact: Fact, chosen: Mapping[str, str]) -> Fact:
+    arguments = [chosen.get(part, part) for part in fact[1:]]
+    return (fact[0], *arguments)
