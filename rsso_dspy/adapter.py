@@ -12,7 +12,7 @@ import ast
 import json
 import re
 import textwrap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -51,15 +51,19 @@ SAID = "said"
 def _list_asked(signature: Signature) -> Fields:
     """Return the outputs that are asked for: at least the last."""
     fields = signature.output_fields
-    outputs = {name: field for name, field in fields.items() if name not in get_playing().unasked}
-    return outputs or dict([*fields.items()][-1:])
+    unasked = get_playing().unasked
+    outputs = {name: field for name, field in fields.items() if name not in unasked}
+    if outputs:
+        return outputs
+    return dict([*fields.items()][-1:])
 
 
 def _join_blocks(blocks: Sequence[str]) -> str:
     """Join blocks on lines of their own, with an empty line beside a block of several lines."""
     text = "".join(blocks[:1])
     for previous, block in pairwise(blocks):
-        text += ("\n\n" if "\n" in previous + block else "\n") + block
+        separator = "\n\n" if "\n" in previous + block else "\n"
+        text += separator + block
     return text
 
 
@@ -122,9 +126,11 @@ class ChatAdapter(dspy.Adapter):
 
     def _call_preprocess(self, lm: dspy.BaseLM, lm_kwargs: Fields, signature: Signature, inputs: Fields) -> Signature:
         rollout = get_playing().rollout
-        temperature = getattr(lm, "kwargs", {}).get("temperature")
-        if rollout is not None and getattr(lm, "cache", False) and lm_kwargs.get("temperature", temperature):
+        is_cached = getattr(lm, "cache", False)
+        temperature = lm_kwargs.get("temperature", getattr(lm, "kwargs", {}).get("temperature"))
+        if rollout is not None and is_cached and temperature:
             lm_kwargs.setdefault("rollout_id", rollout)  # otherwise DSPy's cache would merge all retries
+
         processed: Signature = super()._call_preprocess(lm, lm_kwargs, signature, inputs)
         return processed
 
@@ -137,13 +143,17 @@ class ChatAdapter(dspy.Adapter):
             raise AdapterParseError(type(self).__name__, original_signature, "", "The answer is empty.")
         self.written = parts[0].get("text") or ""
         values: list[Fields] = super()._call_postprocess(processed_signature, original_signature, outputs, *rest)
+
         for value, part in zip(values, parts, strict=True):
             if self.given is not None and self.given.strip() != value.get("action"):
                 value[GIVEN] = self.given
             unasked = original_signature.output_fields.keys() - _list_asked(original_signature).keys()
-            value.update({name: "" for name in unasked if value.get(name) is None})
+            for name in unasked:
+                if value.get(name) is None:
+                    value[name] = ""
             if self._get_history_field_name(original_signature):
                 value[SAID] = part.get("text") or ""
+
         if ledger := get_playing().ledger:
             _, _, last_line = self.written.rstrip().rpartition("\n")
             ledger.was_trimmed = HEAD_ALONE.fullmatch(last_line) is not None
@@ -151,33 +161,52 @@ class ChatAdapter(dspy.Adapter):
 
     def format(self, signature: Signature, demos: list[Fields], inputs: Fields) -> list[Fields]:
         parts = [textwrap.dedent(signature.instructions).strip(), self.tell_form(signature)]
-        names = [name for name in signature.input_fields if name != self._get_history_field_name(signature)]
-        answered = []
-        for demo in demos:
-            answer = self.tell_answer(signature, demo)
-            if answer:  # those of a training set have none
-                answered.append((demo, answer))
-        for number, (demo, answer) in enumerate(answered, 1):
-            demo_inputs = _join_blocks(self._list_inputs(signature, names, demo))
-            parts += [*(["Examples:"] if number == 1 else []), f"Example {number}\n{demo_inputs or answer}"]
-            parts += [answer] if demo_inputs else []
-        messages = [{"role": "system", "content": "\n\n".join(filter(None, parts))}]
+        parts += self._list_examples(signature, demos)
+        system = "\n\n".join(part for part in parts if part)
+
+        messages = [{"role": "system", "content": system}]
         for role, text in self._list_messages(signature, inputs):
-            if text and messages[-1]["role"] == role == "user":
+            if not text:
+                continue
+            if messages[-1]["role"] == role == "user":
                 messages[-1]["content"] += f"\n\n{text}"
-            elif text:
+            else:
                 messages.append({"role": role, "content": text})
         return messages
+
+    def _list_examples(self, signature: Signature, demos: list[Fields]) -> list[str]:
+        """Return the parts of the system message that show demonstrations."""
+        history = self._get_history_field_name(signature)
+        names = [name for name in signature.input_fields if name != history]
+
+        parts: list[str] = []
+        number = 0
+        for demo in demos:
+            answer = self.tell_answer(signature, demo)
+            if not answer:  # those of a training set have none
+                continue
+            number += 1
+            if number == 1:
+                parts.append("Examples:")
+            demo_inputs = _join_blocks(self._list_inputs(signature, names, demo))
+            parts.append(f"Example {number}\n{demo_inputs or answer}")
+            if demo_inputs:
+                parts.append(answer)
+        return parts
 
     def _list_messages(self, signature: Signature, inputs: Fields) -> Iterator[tuple[str, str]]:
         """Yield role and text of each message after the system's; texts may be empty."""
         opening, in_each_turn = self._split_inputs(signature)
         blocks = self._list_inputs(signature, opening, inputs)
         for turn in self._list_turns(signature, inputs):
-            yield "user", _join_blocks([*blocks, *self._list_inputs(signature, in_each_turn, turn)])
-            yield "assistant", turn.get(SAID, self.tell_answer(signature, turn)) or ""
+            blocks += self._list_inputs(signature, in_each_turn, turn)
+            yield "user", _join_blocks(blocks)
+            answer = turn.get(SAID, self.tell_answer(signature, turn))
+            yield "assistant", answer or ""
             blocks = []
-        yield "user", _join_blocks([*blocks, *self._list_inputs(signature, in_each_turn, inputs)])
+
+        blocks += self._list_inputs(signature, in_each_turn, inputs)
+        yield "user", _join_blocks(blocks)
         if self.rejected is not None:
             yield "assistant", self.rejected.strip()
             yield "user", self.request
@@ -201,7 +230,8 @@ class ChatAdapter(dspy.Adapter):
         blocks = []
         for name in names:
             description = read_description(name, signature.input_fields[name])
-            if text := show_field(name, values.get(name), description):
+            text = show_field(name, values.get(name), description)
+            if text:
                 blocks.append(text)
         return blocks
 
@@ -212,8 +242,9 @@ class ChatAdapter(dspy.Adapter):
             value = outputs.get(name)
             if isinstance(value, list | tuple):
                 value = list_items([show(item) for item in value]) or "none"
-            if show(value).strip():
-                blocks.append(show(value) if len(fields) == 1 else show_field(name, value))
+            text = show(value)
+            if text.strip():
+                blocks.append(text if len(fields) == 1 else show_field(name, value))
         return "\n".join(blocks)
 
     @staticmethod
@@ -224,11 +255,15 @@ class ChatAdapter(dspy.Adapter):
         if len(outputs) == 1:
             ((name, field),) = outputs.items()
             return _request_alone(name, field)
+
         lines = _describe_outputs(outputs)
         lines.append("Answer in this form:")
         for name, field in outputs.items():
             item = _show_item(field.annotation)
-            lines.append(f"{label(name)}:\n- {item}" if item else f"{label(name)}: {_tell_kind(field) or '...'}")
+            if item:
+                lines.append(f"{label(name)}:\n- {item}")
+            else:
+                lines.append(f"{label(name)}: {_tell_kind(field) or '...'}")
         return "\n".join(lines)
 
     def parse(self, signature: Signature, completion: str) -> Fields:
@@ -239,7 +274,9 @@ class ChatAdapter(dspy.Adapter):
             if ledger:
                 ledger.unread(completion)
             raise AdapterParseError(type(self).__name__, signature, completion)
-        form, answer = (re.sub(r"[\s\-]+", "", text) for text in (self.tell_answer(signature, fields), completion))
+
+        form = _squeeze(self.tell_answer(signature, fields))
+        answer = _squeeze(completion)
         if ledger and form != answer:
             ledger.count_repaired()
         return fields
@@ -249,8 +286,14 @@ class JSONAdapter(ChatAdapter):
     """The same, with the answer as one JSON object."""
 
     def tell_answer(self, signature: Signature, outputs: Fields) -> str:
-        values = {name: outputs[name] for name in _list_asked(signature) if outputs.get(name) not in (None, "")}
-        return json.dumps(values, ensure_ascii=False, default=lambda value: value.model_dump()) if values else ""
+        values = {}
+        for name in _list_asked(signature):
+            value = outputs.get(name)
+            if value not in (None, ""):
+                values[name] = value
+        if not values:
+            return ""
+        return json.dumps(values, ensure_ascii=False, default=lambda value: value.model_dump())
 
     @staticmethod
     def tell_form(signature: Signature) -> str:
@@ -259,8 +302,16 @@ class JSONAdapter(ChatAdapter):
         for name, field in outputs.items():
             item = _show_item(field.annotation, as_json=True)
             form[name] = [item] if item else _tell_kind(field) or "..."
-        text = json.dumps(form, ensure_ascii=False)
-        return "\n".join([*_describe_outputs(outputs), "Answer with one JSON object in this form:", text])
+
+        lines = _describe_outputs(outputs)
+        lines.append("Answer with one JSON object in this form:")
+        lines.append(json.dumps(form, ensure_ascii=False))
+        return "\n".join(lines)
+
+
+def _squeeze(text: str) -> str:
+    """Return a text without spaces, ends of lines and hyphens."""
+    return re.sub(r"[\s\-]+", "", text)
 
 
 def _request_alone(name: str, field: Any) -> str:
@@ -281,9 +332,12 @@ def _describe_outputs(outputs: Fields) -> list[str]:
     """Return a sentence on each output that has a description."""
     sentences = []
     for name, field in outputs.items():
-        if description := read_description(name, field):
-            verb = "are" if get_origin(_unwrap(field.annotation)) is list or name.endswith("s") else "is"
-            sentences.append(f"The {name.replace('_', ' ')} {verb} {description.removesuffix('.')}.")
+        description = read_description(name, field)
+        if not description:
+            continue
+        is_plural = get_origin(_unwrap(field.annotation)) is list or name.endswith("s")
+        verb = "are" if is_plural else "is"
+        sentences.append(f"The {name.replace('_', ' ')} {verb} {description.removesuffix('.')}.")
     return sentences
 
 
@@ -292,11 +346,20 @@ def _show_item(annotation: Any, as_json: bool = False) -> Any:
     core = _unwrap(annotation)
     if get_origin(core) is not list:
         return ""
-    item = (get_args(core) or (str,))[0]
+    item = _get_item_type(core)
     if not hasattr(item, "model_fields"):
         return "..."
+
     kinds = {name: _tell_kind(field) or "..." for name, field in item.model_fields.items()}
-    return kinds if as_json else " ".join(f"{label(name)}: {kind}" for name, kind in kinds.items())
+    if as_json:
+        return kinds
+    return " ".join(f"{label(name)}: {kind}" for name, kind in kinds.items())
+
+
+def _get_item_type(list_type: Any) -> Any:
+    """Return the type of a list's items: texts, where the list does not say."""
+    arguments = get_args(list_type)
+    return arguments[0] if arguments else str
 
 
 def _tell_kind(field: Any) -> str:
@@ -304,7 +367,8 @@ def _tell_kind(field: Any) -> str:
     core = _unwrap(field.annotation)
     if get_origin(core) is Literal:
         return "/".join(map(str, get_args(core)))
-    return {int: "a whole number", float: "a number", bool: "true or false"}.get(core, "")
+    kinds = {int: "a whole number", float: "a number", bool: "true or false"}
+    return kinds.get(core, "")
 
 
 HEAD_ALONE = re.compile(r"\W*(?:\w+(?:[ _]\w+){0,2}[*_]*:)?\W*")
@@ -337,11 +401,14 @@ def _find_whole_lists(text: str, fields: tuple[str, ...]) -> Fields:
     """Return what stands of an answer ahead of the line, or of the item of an object, in which it was cut off."""
     bare = _strip_marks(text)
     if bare.startswith("{"):
-        (value, *_) = _load(close_cut(bare) or "{}") or [None]
-        return _take_fields(value, fields) if isinstance(value, Mapping) else {}
+        values = _load(close_cut(bare) or "{}")
+        if values and isinstance(values[0], Mapping):
+            return _take_fields(values[0], fields)
+        return {}
 
     whole_lines, _, _ = text.rstrip().rpartition("\n")
-    separated = separate(whole_lines, _spell(fields, HEADER)[0])
+    fields_by_name, _ = _spell(fields, HEADER)
+    separated = separate(whole_lines, fields_by_name)
     rows, _ = _find_rows(blank_barred(separated.text), fields, HEADER)
     return rows[0] if len(rows) == 1 else {}
 
@@ -359,7 +426,8 @@ def _request_readable(signature: Signature) -> str:
 
 def request_shorter(written: str) -> str:
     """Return what is said of an answer that the limit of tokens cut off."""
-    return f"That was too long and was cut off. Answer again, in at most {max(10, len(written.split()) // 2)} words."
+    most_words = max(10, len(written.split()) // 2)
+    return f"That was too long and was cut off. Answer again, in at most {most_words} words."
 
 
 def _is_cut_short(written: str, fields: Fields) -> bool:
@@ -368,7 +436,10 @@ def _is_cut_short(written: str, fields: Fields) -> bool:
     if written.rstrip().endswith((".", "!", "?", "}", "]", ">")):
         return False
     action = fields.get("action")
-    return not isinstance(action, str) or "\n" not in written[written.find(action) + len(action) :].strip(" \t")
+    if not isinstance(action, str):
+        return True
+    behind = written[written.find(action) + len(action) :]
+    return "\n" not in behind.strip(" \t")
 
 
 # What is read.
@@ -409,9 +480,11 @@ FORMATTED = re.compile(r"^(?:<(?:b|i|u|em|strong|code|span|p)>)+(.*?)(?:</(?:b|i
 PLACEHOLDER = re.compile(r"(?i)[.…]+|(?:your|insert|write|put|enter)\b.*\bhere\W*|\{[^{}\"'“:]+\}(?:\s*#.*)?|<[^<>]*>")
 BULLET = re.compile(r"^[ \t]*(?:[-*•–+]|\(?\d+[.):]|\(?[a-z]\)|(?:step|rule)\s*\d+[.:)])\s+", re.I | re.M)
 MARKS = " \t*_`\"'“”‘’"
-LONGEST_ACTION, FEWEST_WORDS, MOST_OBJECTS, LONGEST_LITERAL, MOST_MARKS = 120, 3, 10, 20_000, 600
-"""Most characters of an action, fewest words of a text that lacks the other fields, most braces that are tried, most
-characters and quotes of what is repaired: json_repair takes the cube of their number."""
+LONGEST_ACTION = 120  # characters
+FEWEST_WORDS = 3  # of a text that lacks the other fields
+MOST_OBJECTS = 10  # braces that are tried
+LONGEST_LITERAL = 20_000  # characters of what is repaired
+MOST_MARKS = 600  # quotes and brackets of what is repaired: json_repair takes the cube of their number
 
 
 class Kind(NamedTuple):
@@ -422,24 +495,35 @@ class Kind(NamedTuple):
 
 
 def _unwrap(annotation: Any) -> Any:
+    if get_origin(annotation) not in (Union, UnionType):
+        return annotation
     kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
-    return kinds[0] if get_origin(annotation) in (Union, UnionType) and len(kinds) == 1 else annotation
+    return kinds[0] if len(kinds) == 1 else annotation
 
 
 def _list_kinds(fields: Mapping[str, Any]) -> dict[str, Kind]:
     """Return what output fields, or the fields of an object, hold; at least one is required."""
     kinds = {}
     for name, field in fields.items():
-        optional = not field.is_required() or annotation_allows_none(field.annotation)
-        default = None if field.is_required() else field.get_default(call_default_factory=True)
+        required = field.is_required()
+        optional = not required or annotation_allows_none(field.annotation)
+        default = None if required else field.get_default(call_default_factory=True)
         if not optional and name in OPTIONAL and field.annotation is str:
-            optional, default = True, OPTIONAL[name]
-        description = read_description(name, field) if field.json_schema_extra else "one"
-        description = description or "one action" * (name == "action")
-        kinds[name] = Kind(_unwrap(field.annotation), description, optional, default)
+            optional = True
+            default = OPTIONAL[name]
+        kinds[name] = Kind(_unwrap(field.annotation), _describe_content(name, field), optional, default)
+
     if kinds and all(kind.optional for kind in kinds.values()):
-        kinds[name] = kinds[name]._replace(optional=False)
+        last = list(kinds)[-1]
+        kinds[last] = kinds[last]._replace(optional=False)
     return kinds
+
+
+def _describe_content(name: str, field: Any) -> str:
+    description = read_description(name, field) if field.json_schema_extra else "one"
+    if not description and name == "action":
+        return "one action"
+    return description
 
 
 def read_answer(signature: Signature, completion: str) -> Fields | None:
@@ -455,17 +539,26 @@ def _read_with_given(signature: Signature, completion: str) -> Fields | None:
     """Return the fields of the answer, and under `GIVEN` what was given as the action."""
     kinds = _list_kinds(_list_asked(signature))
     is_free = get_playing().free_form is not None
-    separated = separate(completion, _spell(tuple(kinds), HEADER)[0], keeps_code=is_free)
+    fields_by_name, _ = _spell(tuple(kinds), HEADER)
+    separated = separate(completion, fields_by_name, keeps_code=is_free)
     if "action" not in kinds:
         separated = replace(separated, text=blank_barred(separated.text))
     fields = _read_separated(kinds, _choose_frame(kinds, separated))
-    action = str(fields["action"]) if fields and "action" in kinds else ""
-    is_marked = blank_barred(action) != action if is_free else has_mark(action)
-    if fields is None or (is_marked and action not in get_playing().possible):
+    if fields is None:
         return None
+
+    action = str(fields["action"]) if "action" in kinds else ""
+    is_marked = blank_barred(action) != action if is_free else has_mark(action)
+    if is_marked and action not in get_playing().possible:
+        return None
+
     if is_free and action:
-        fields |= _choose_writing(action, str(fields.get(GIVEN, action)), completion)
-    return {name: blank_barred(value) if isinstance(value, str) else value for name, value in fields.items()}
+        given = str(fields.get(GIVEN, action))
+        fields |= _choose_writing(action, given, completion)
+    for name, value in fields.items():
+        if isinstance(value, str):
+            fields[name] = blank_barred(value)
+    return fields
 
 
 def _choose_writing(action: str, given: str, completion: str) -> Fields:
@@ -489,7 +582,9 @@ def _choose_frame(kinds: Mapping[str, Kind], separated: Separated) -> Separated:
 
     rows, preamble = _find_rows(frame.before, tuple(kinds), HEADER)
     rows_behind, _ = _find_rows(frame.after, tuple(kinds), HEADER)
-    stands_before = {name: text for row in rows for name, text in row.items()}
+    stands_before: Fields = {}
+    for row in rows:
+        stands_before |= row
     if any(rows_behind) or not _list_required(kinds).isdisjoint(stands_before):
         return replace(separated, text=frame.unframed)
 
@@ -514,28 +609,46 @@ def _read_separated(kinds: Mapping[str, Kind], separated: Separated) -> Fields |
     if _list_required(kinds) <= named_fields.keys():
         fields = _convert_fields(kinds, named_fields)
         return _complete(kinds, fields, thinking) if fields else None
+
     if "action" in kinds and (action := _find_possible(text)):
-        return _complete(kinds, {**_convert_named(kinds, named_fields), "action": action, GIVEN: text}, thinking)
+        fields = {**_convert_named(kinds, named_fields), "action": action, GIVEN: text}
+        return _complete(kinds, fields, thinking)
     if get_playing().free_form is not None and _list_required(kinds) == {"action"}:
         return _read_free_action(kinds, separated)
-    for match in list(re.finditer(r"\{", text))[:MOST_OBJECTS]:
-        (value, *_) = _load(text[match.start() : text.rfind("}") + 1], first=True) or [None]
-        if isinstance(value, Mapping) and (object_fields := _take_fields(value, tuple(kinds))):
+
+    braces = list(re.finditer(r"\{", text))
+    for brace in braces[:MOST_OBJECTS]:
+        values = _load(text[brace.start() : text.rfind("}") + 1], first=True)
+        if not values or not isinstance(values[0], Mapping):
+            continue
+        object_fields = _take_fields(values[0], tuple(kinds))
+        if object_fields:
             fields = _convert_fields(kinds, {**named_fields, **object_fields})
-            return _complete(kinds, fields, text[: match.start()], thinking) if fields else None
-        if isinstance(value, Mapping) and sum(isinstance(item, Mapping) for item in value.values()) > 1:
+            return _complete(kinds, fields, text[: brace.start()], thinking) if fields else None
+        inner_objects = sum(isinstance(item, Mapping) for item in values[0].values())
+        if inner_objects > 1:
             return None  # several answers
+
     if not text or re.match(r"(?:```\w*\s*)?\{", text):
         return None
+    return _read_labelled(kinds, separated)
 
-    rows, preamble = _find_rows(text, tuple(kinds), HEADER)
+
+def _read_labelled(kinds: Mapping[str, Kind], separated: Separated) -> Fields | None:
+    """Read a text as fields below headers, or else as one value."""
+    rows, preamble = _find_rows(separated.text, tuple(kinds), HEADER)
     if any(rows):
-        rows[0] = _add_named(rows[0], named_fields)
+        rows[0] = _add_named(rows[0], separated.named)
+
     last = list(kinds)[-1]
-    row = next((row for row in rows if last in row), rows[0])
-    contradictory = len(row) < len(kinds) and len({candidate[last] for candidate in rows if last in candidate}) > 1
-    if not contradictory and (fields := _convert_fields(kinds, row)):
-        return _complete(kinds, fields, preamble, thinking)
+    rows_with_last = [row for row in rows if last in row]
+    row = rows_with_last[0] if rows_with_last else rows[0]
+    last_values = {row[last] for row in rows_with_last}
+    is_contradictory = len(row) < len(kinds) and len(last_values) > 1
+    if not is_contradictory:
+        fields = _convert_fields(kinds, row)
+        if fields:
+            return _complete(kinds, fields, preamble, separated.thinking)
     return _read_unlabelled(kinds, separated, row.get("thought", ""))
 
 
@@ -561,8 +674,8 @@ def _read_free_action(kinds: Mapping[str, Kind], separated: Separated) -> Fields
     raw_action = row.get("action") or separated.named.get("action") or ""
     if not isinstance(raw_action, str):
         raw_action = json.dumps(raw_action, ensure_ascii=False)
-    is_placeholder = PLACEHOLDER.fullmatch(raw_action.strip("[]()`\"'*, ")) is not None
     if raw_action:
+        is_placeholder = PLACEHOLDER.fullmatch(raw_action.strip("[]()`\"'*, ")) is not None
         action = "" if is_placeholder else read_action(raw_action, form)
     else:
         raw_action = text
@@ -576,7 +689,9 @@ def _read_free_action(kinds: Mapping[str, Kind], separated: Separated) -> Fields
 
     other_fields = {name: content for name, content in row.items() if name != "action"}
     fields = _convert_named(kinds, {**separated.named, **other_fields})
-    return _complete(kinds, {**fields, "action": action, GIVEN: raw_action}, preamble, separated.thinking)
+    fields["action"] = action
+    fields[GIVEN] = raw_action
+    return _complete(kinds, fields, preamble, separated.thinking)
 
 
 def _load_form(kinds: Mapping[str, Kind], text: str) -> Fields | None:
@@ -591,6 +706,7 @@ def _load_form(kinds: Mapping[str, Kind], text: str) -> Fields | None:
     fields = _take_fields(values[0], tuple(kinds))
     if "action" not in fields or len(fields) < len(values[0]):
         return None
+
     form = get_playing().free_form
     inner = fields["action"]
     holds_action = isinstance(inner, Mapping) and form.fits(frozenset(inner))
@@ -636,7 +752,9 @@ def _cut_at_final(text: str) -> str:
     labels = list(FINAL.finditer(text))
     if not labels:
         return text
-    return text[labels[0].end() :].strip() if len(labels) == 1 else ""
+    if len(labels) > 1:
+        return ""
+    return text[labels[0].end() :].strip()
 
 
 def _cut_at_action(thought: str, action: str) -> str:
@@ -656,7 +774,11 @@ def _read_action(text: str) -> str:
 def _add_named(row: Fields, named: Mapping[str, str]) -> Fields:
     """Add the fields whose blocks stand ahead of a row. Where the row begins with such a field, the row counts."""
     first = next(iter(row))
-    return {**named, **{first: row[first]}, **{name: text for name, text in row.items() if name not in named}}
+    fields: Fields = {**named, first: row[first]}
+    for name, text in row.items():
+        if name not in named:
+            fields[name] = text
+    return fields
 
 
 def _convert_named(kinds: Mapping[str, Kind], named: Mapping[str, str]) -> Fields:
@@ -671,12 +793,17 @@ def _convert_named(kinds: Mapping[str, Kind], named: Mapping[str, str]) -> Field
 
 def _complete(kinds: Mapping[str, Kind], fields: Fields, *before: str) -> Fields:
     """Fill fields that an answer may lack; what stands before the answer, or its thinking, is the missing thought."""
-    for text in before if "thought" in kinds else ():
-        thought = re.sub(r"<[^<>]*>|^```.*$", "", text, flags=re.M).strip()
-        if "thought" not in fields and re.search(r"\w", thought) and not REFUSAL.match(thought):
-            fields = fields | {"thought": thought}
-    extra = {GIVEN: fields[GIVEN]} if GIVEN in fields else {}
-    return {name: fields.get(name, kind.default) for name, kind in kinds.items()} | extra
+    if "thought" in kinds:
+        for text in before:
+            thought = re.sub(r"<[^<>]*>|^```.*$", "", text, flags=re.M).strip()
+            has_words = re.search(r"\w", thought) is not None
+            if "thought" not in fields and has_words and not REFUSAL.match(thought):
+                fields = fields | {"thought": thought}
+
+    completed = {name: fields.get(name, kind.default) for name, kind in kinds.items()}
+    if GIVEN in fields:
+        completed[GIVEN] = fields[GIVEN]
+    return completed
 
 
 def _convert_fields(kinds: Mapping[str, Kind], said: Mapping[str, Any]) -> Fields:
@@ -688,18 +815,23 @@ def _convert_fields(kinds: Mapping[str, Kind], said: Mapping[str, Any]) -> Field
         if name == "action" and isinstance(content, str):
             content = _strip_marks(content)
         value = _convert(content, kind.annotation, kind.told) if name in said else None
+
+        is_list = get_origin(kind.annotation) is list
         if value is not None and name == "action":
             fields[name] = _read_action(value)
             fields[GIVEN] = value
         elif value is not None:
             fields[name] = value
-        elif said.get(name) and get_origin(kind.annotation) is list:
+        elif said.get(name) and is_list:
             return {}  # a list that is there, and unclear, is not empty
         elif not kind.optional:
             fields[name] = []
-            missing.append(get_origin(kind.annotation) is list)
-    required = sum(not kind.optional for kind in kinds.values())
-    return fields if said and all(missing) and 2 * len(missing) < required else {}
+            missing.append(is_list)
+
+    required = len(_list_required(kinds))
+    if said and all(missing) and 2 * len(missing) < required:
+        return fields
+    return {}
 
 
 def _read_bare(kinds: Mapping[str, Kind], text: str) -> Fields:
@@ -707,21 +839,35 @@ def _read_bare(kinds: Mapping[str, Kind], text: str) -> Fields:
     required = [(name, kind) for name, kind in kinds.items() if not kind.optional]
     if len(required) != 1 or REFUSAL.match(text):
         return {}
+
     ((name, kind),) = required
     if name == "action":
         fields = _find_action(text)
-        return {**fields, GIVEN: text.removeprefix(fields.get("thought", "")).strip()} if fields else {}
-    if kind.annotation is str:
-        has_few_words = len(kinds) > 1 and len(text.split()) < FEWEST_WORDS
-        clear: Any = (
-            not has_few_words
-            and re.match(r"[^{\[<]*[^\W\d]", text)
-            and not _spell(tuple(kinds), HEADER)[1].search(text)
-        )
-    else:
-        clear = get_args(kind.annotation) != (str,) or "\n" in text or text[:1] == "[" or _is_item(text)
-    value = _convert(text, kind.annotation, kind.told) if clear else None
+        if not fields:
+            return {}
+        fields[GIVEN] = text.removeprefix(fields.get("thought", "")).strip()
+        return fields
+
+    is_clear = _is_clear_text(kinds, text) if kind.annotation is str else _is_clear_value(kind, text)
+    if not is_clear:
+        return {}
+    value = _convert(text, kind.annotation, kind.told)
     return {} if value is None else {name: value}
+
+
+def _is_clear_text(kinds: Mapping[str, Kind], text: str) -> bool:
+    if len(kinds) > 1 and len(text.split()) < FEWEST_WORDS:
+        return False
+    if not re.match(r"[^{\[<]*[^\W\d]", text):
+        return False
+    _, header = _spell(tuple(kinds), HEADER)
+    return header.search(text) is None
+
+
+def _is_clear_value(kind: Kind, text: str) -> bool:
+    """Whether a text may be a value: of a list of texts, only where it looks like a list, or like its one item."""
+    is_list_of_texts = get_args(kind.annotation) == (str,)
+    return not is_list_of_texts or "\n" in text or text[:1] == "[" or _is_item(text)
 
 
 def _is_item(line: str) -> bool:
@@ -754,33 +900,55 @@ def _first_line(text: str) -> str:
 
 def _find_possible(text: str) -> str:
     """Return the possible action that a text is, marks aside; an empty text if it is none."""
-    line = _first_line(text).lower() if len(_strip_marks(text).splitlines()) == 1 else ""
-    possible = {action.lower(): action for action in get_playing().possible} if line else {}
+    if len(_strip_marks(text).splitlines()) != 1:
+        return ""
+    line = _first_line(text).lower()
+    if not line:
+        return ""
+    possible = {action.lower(): action for action in get_playing().possible}
     return possible.get(line) or possible.get(line.rstrip(".!"), "")
 
 
 def _find_action(text: str) -> Fields:
     """Find the action: the only possible one, the first line if it is nothing else, or the last, after a thought.
     Without known verbs only a text of one such line is an action."""
-    verbs = get_playing().verbs
-    lines = [*filter(None, map(_first_line, text.splitlines()))]
-    possible = [*dict.fromkeys(filter(None, map(_find_possible, lines)))]
+    lines = _drop_empty(_first_line(line) for line in text.splitlines())
     if not lines or re.search(rf"(?im)^[^\w\n]*(?:{TURNS})[ \d*_]*:|\[\[", text):
         return {}
-    if possible and (len(possible) == 1 or _find_possible(lines[0])):
+
+    possible = _drop_empty(_find_possible(line) for line in lines)
+    if possible and (len(set(possible)) == 1 or _find_possible(lines[0])):
         return {"action": possible[0]}
 
-    def fits(line: str) -> bool:
-        if len(line) > LONGEST_ACTION or line[-1] in ".!" or re.match(r"\W|.*([{}<>:?|=]|\[\[|, )", line):
-            return False
-        return line.split()[0].lower() in verbs or (len(lines) == 1 and (not verbs or line.isdigit()))
-
-    first = _strip_stop(lines[0]) if len(lines) == 1 else lines[0]
-    if fits(first):
-        is_bracketed = "(" in first or "[" in first
-        return {"action": first if is_bracketed else first.rstrip(")]")}
+    if len(lines) == 1:
+        action = _strip_stop(lines[0])
+        return {"action": _strip_bracket(action)} if _may_be_action(action, is_alone=True) else {}
+    if _may_be_action(lines[0], is_alone=False):
+        return {"action": _strip_bracket(lines[0])}
     last = _strip_stop(lines[-1])
-    return {"thought": "\n".join(lines[:-1]), "action": last} if len(lines) > 1 and fits(last) else {}
+    if _may_be_action(last, is_alone=False):
+        return {"thought": "\n".join(lines[:-1]), "action": last}
+    return {}
+
+
+def _drop_empty(texts: Iterable[str]) -> list[str]:
+    return [text for text in texts if text]
+
+
+def _may_be_action(line: str, is_alone: bool) -> bool:
+    """Whether a line may be an action: one that begins with a known verb, or, where none is known, the only line."""
+    if len(line) > LONGEST_ACTION or line[-1] in ".!" or re.match(r"\W|.*([{}<>:?|=]|\[\[|, )", line):
+        return False
+    verbs = get_playing().verbs
+    if line.split()[0].lower() in verbs:
+        return True
+    return is_alone and (not verbs or line.isdigit())
+
+
+def _strip_bracket(action: str) -> str:
+    """Return an action without closing brackets behind it that nothing opens."""
+    is_bracketed = "(" in action or "[" in action
+    return action if is_bracketed else action.rstrip(")]")
 
 
 def _strip_stop(line: str) -> str:
@@ -795,10 +963,15 @@ def _strip_stop(line: str) -> str:
 @lru_cache(maxsize=256)
 def _spell(fields: tuple[str, ...], pattern: str) -> tuple[dict[str, str], re.Pattern[str]]:
     """Map names as models write them, normalized, to fields, and put them into the pattern of headers."""
-    names = {name: field for field in fields for name in SYNONYMS.get(field, "").split("|") if name}
+    names = {}
+    for field in fields:
+        for name in _drop_empty(SYNONYMS.get(field, "").split("|")):
+            names[name] = field
     names |= {field: field for field in fields}  # a field's own name is no other's synonym
+
     fields_by_name = {_normalize(name): field for name, field in names.items()}
-    return fields_by_name, re.compile(pattern.replace("NAME", "|".join(names).replace("_", "[ _-]*")))
+    any_name = "|".join(names).replace("_", "[ _-]*")
+    return fields_by_name, re.compile(pattern.replace("NAME", any_name))
 
 
 def _normalize(name: str) -> str:
@@ -824,7 +997,8 @@ def _find_begin(label: re.Match[str]) -> int:
     marks = re.search(r"[*_ \t]*\Z", label[0])
     text = marks[0] if marks else ""
     label_marks = re.match(r"[*_]*[ \t]*", text)
-    return label.end() - len(text) + len(label_marks[0] if label_marks else "")
+    length = len(label_marks[0]) if label_marks else 0
+    return label.end() - len(text) + length
 
 
 def _find_rows(text: str, fields: tuple[str, ...], pattern: str, masked: str | None = None) -> tuple[list[Fields], str]:
@@ -834,21 +1008,27 @@ def _find_rows(text: str, fields: tuple[str, ...], pattern: str, masked: str | N
     headers = []
     inside = 0
     for match in compiled.finditer(masked or text):
-        if match.start() >= inside:
-            headers.append(match)
-            inside = text.find(f"</{match['tag']}>", match.end()) if match["tag"] and pattern == HEADER else 0
+        if match.start() < inside:
+            continue
+        headers.append(match)
+        inside = 0
+        if match["tag"] and pattern == HEADER:
+            inside = text.find(f"</{match['tag']}>", match.end())
+
     rows = [Fields()]
     preamble = text
-    for match, next_match in zip_longest(headers, headers[1:]):
-        name = fields_by_name.get(_normalize(match[match.lastgroup or 0]))
-        if name and not match["end"]:
-            preamble = preamble if any(rows) else text[: match.start()]
+    for header, next_header in zip_longest(headers, headers[1:]):
+        name = fields_by_name.get(_normalize(header[header.lastgroup or 0]))
+        if name and not header["end"]:
+            if not any(rows):
+                preamble = text[: header.start()]
             if rows[-1].get(name):
                 rows.append({})
-            begin = match.end() if masked is None else _find_begin(match)
-            value = text[begin : next_match.start() if next_match else len(text)]
+            begin = header.end() if masked is None else _find_begin(header)
+            end = next_header.start() if next_header else len(text)
+            value = text[begin:end]
             rows[-1][name] = value.strip(" \t\n*_|;,-") if pattern == INLINE else value.strip()
-        elif not name and rows[-1] and (fields[-1] in rows[-1] or not match["mark"]):
+        elif not name and rows[-1] and (fields[-1] in rows[-1] or not header["mark"]):
             break
     return rows, preamble
 
@@ -856,27 +1036,41 @@ def _find_rows(text: str, fields: tuple[str, ...], pattern: str, masked: str | N
 def _convert(said: Any, kind: Any, told: str = "") -> Any:
     """Convert whatever a model wrote for a field to the field's type; None if it is missing or unclear."""
     if isinstance(said, str):
-        said = _cut_echo((_strip_text if kind is str else _strip_marks)(said), told)
+        stripped = _strip_text(said) if kind is str else _strip_marks(said)
+        said = _cut_echo(stripped, told)
         bare = said.strip("[]()`\"'*, ")
         if PLACEHOLDER.fullmatch(bare) or (" " in bare and told.startswith(bare)):
             return None
+
     if get_origin(kind) is list:
-        return _convert_list(said, (get_args(kind) or (str,))[0])
+        return _convert_list(said, _get_item_type(kind))
     if kind is str:
         return _convert_text(said, told)
     try:
-        if hasattr(kind, "model_fields"):
-            (said,) = (_split_items(said, kind) or [None]) if isinstance(said, str) else [said]
-            fields = _convert_fields(_list_kinds(kind.model_fields), _take_fields(said, tuple(kind.model_fields)))
-            return kind.model_validate(fields) if fields else None
-        said = said.strip(MARKS + "\n.,;") if isinstance(said, str) else said
-        if get_origin(kind) is Literal:
-            said = {str(choice).lower(): choice for choice in get_args(kind)}.get(str(said).lower())
-        if kind is int and isinstance(said, str):
-            said = (re.fullmatch(r"(?i)(?:\W|\b(?:skills?|numbers?|steps?|no)\b)*?(-?\d+)\W*", said) or ("", ""))[1]
-        return None if said in (None, "") else parse_value(said, kind)
+        return _convert_object(said, kind) if hasattr(kind, "model_fields") else _convert_value(said, kind)
     except Exception:  # json_repair and pydantic, on anything a model may say
         return None
+
+
+def _convert_object(said: Any, kind: Any) -> Any:
+    """Convert to an object of a class with fields. Raises `ValueError` where there are several."""
+    if isinstance(said, str):
+        (said,) = _split_items(said, kind) or [None]
+    kinds = _list_kinds(kind.model_fields)
+    fields = _convert_fields(kinds, _take_fields(said, tuple(kind.model_fields)))
+    return kind.model_validate(fields) if fields else None
+
+
+def _convert_value(said: Any, kind: Any) -> Any:
+    if isinstance(said, str):
+        said = said.strip(MARKS + "\n.,;")
+    if get_origin(kind) is Literal:
+        choices = {str(choice).lower(): choice for choice in get_args(kind)}
+        said = choices.get(str(said).lower())
+    if kind is int and isinstance(said, str):
+        number = re.fullmatch(r"(?i)(?:\W|\b(?:skills?|numbers?|steps?|no)\b)*?(-?\d+)\W*", said)
+        said = number[1] if number else ""
+    return None if said in (None, "") else parse_value(said, kind)
 
 
 def _cut_echo(text: str, description: str) -> str:
@@ -895,6 +1089,7 @@ def _convert_text(said: Any, told: str) -> str | None:
         if None in texts or (asks_for_one and len(set(texts)) > 1):
             return None
         said = texts[0] if asks_for_one and texts else "\n".join(texts)
+
     text = "" if said is None else str(said).strip()
     if isinstance(said, Mapping) or re.match(r"[\[{][\[{\"']", text):
         return None  # what was not read as the list or object that it is
@@ -907,7 +1102,9 @@ def _strip_marks(text: str) -> str:
     """Strip a pair of marks around a text that has no such mark inside."""
     text = re.sub(r"^```\w*\n|\n?```\s*$|^[|>][-+]?[ \t]*\n", "", text.strip()).strip()
     wrapped = re.fullmatch(r"(`{1,3}|\*{1,2}|\"|'|“)(.+)(?:\1|”),?", text)
-    return wrapped[2].strip() if wrapped and wrapped[1] not in wrapped[2] else text
+    if wrapped and wrapped[1] not in wrapped[2]:
+        return wrapped[2].strip()
+    return text
 
 
 def _strip_text(text: str) -> str:
@@ -919,18 +1116,23 @@ def _strip_text(text: str) -> str:
 
 
 def _is_empty(said: Any) -> bool:
-    if isinstance(said, Mapping | list):
-        return all(map(_is_empty, said.values() if isinstance(said, Mapping) else said))
+    if isinstance(said, Mapping):
+        return all(map(_is_empty, said.values()))
+    if isinstance(said, list):
+        return all(map(_is_empty, said))
     return said is None or NOTHING.fullmatch(str(said)) is not None
 
 
 def _convert_list(said: Any, kind: Any) -> list[Any] | None:
     """Convert a list's items, without empty ones; None if any is unclear."""
-    if isinstance(said, str) and (said := _split_items(said, kind)) is None:
-        return None
+    if isinstance(said, str):
+        said = _split_items(said, kind)
+        if said is None:
+            return None
     said = said if isinstance(said, list) else [said]
     while said and all(isinstance(item, list) for item in said):
         said = [*chain(*said)]
+
     items = [_convert(item, kind) for item in said if not _is_empty(item)]
     return None if None in items else items
 
@@ -938,26 +1140,39 @@ def _convert_list(said: Any, kind: Any) -> list[Any] | None:
 def _split_items(text: str, kind: Any) -> list[Any] | None:
     """Split a text into items: JSON or Python, objects with labels, lines, or a row with separators."""
     fields = tuple(getattr(kind, "model_fields", ()))
-    bare = re.sub(r"\A[^\[{\n\"']*:[ \t]*\n\s*(?=[\[{])", "", BULLET.sub("", text).strip() if fields else text)
+    bare = BULLET.sub("", text).strip() if fields else text
+    bare = re.sub(r"\A[^\[{\n\"']*:[ \t]*\n\s*(?=[\[{])", "", bare)
     if _is_empty(bare):
         return []
     if bare[0] in "[{(\"'":
         return _load(bare) or None
     if re.search(r"^[ \t]*[\[{<|]", text, re.M):  # elements, a table, or the field of another signature
         return None
+
     if fields:
         rows, preamble = _find_rows(bare, fields, INLINE)
-        return None if re.search(r"[^\W\d]", preamble) or any(map(_is_empty, rows)) else rows
+        if re.search(r"[^\W\d]", preamble) or any(map(_is_empty, rows)):
+            return None
+        return rows
     if kind is int:
-        return [part for part in re.split(r"[,;&\n]|\band\b", text) if part.strip()]
+        parts = re.split(r"[,;&\n]|\band\b", text)
+        return [part for part in parts if part.strip()]
+    return _split_lines(text)
+
+
+def _split_lines(text: str) -> list[str] | None:
+    """Split a list of texts behind marks, one a line, or with semicolons between them; None if it may be one text."""
     lines = [line for line in text.splitlines() if line.strip()]
     if any(BULLET.match(line) for line in lines):
-        items = [re.split(r"\n\s*\n", item.strip())[0] for item in BULLET.split(text)[1:]]
-        return ["\n".join(map(str.strip, item.splitlines())) for item in items]
+        paragraphs = [re.split(r"\n\s*\n", item.strip())[0] for item in BULLET.split(text)[1:]]
+        return ["\n".join(map(str.strip, paragraph.splitlines())) for paragraph in paragraphs]
+
     if len(lines) > 1 and lines[0].rstrip().endswith(":"):
         lines = lines[1:]  # the head of the list
     parts = lines if len(lines) > 1 else lines[0].split(";")
-    return None if len(parts) == 1 and text.count(",") > 1 and text[-1] != "." else parts
+    if len(parts) == 1 and text.count(",") > 1 and text[-1] != ".":
+        return None
+    return parts
 
 
 def _load(text: str, first: bool = False) -> list[Any]:
@@ -965,18 +1180,31 @@ def _load(text: str, first: bool = False) -> list[Any]:
     what was cut off; a repair holds no text that does not stand in quotes."""
     with suppress(ValueError, RecursionError):
         value, end = json.JSONDecoder(strict=False).raw_decode(text)
-        if first or not re.match(r"[\s,;]*[\[{(\"']" if text[0] in "[{" else r"\s*\S", text[end:]):
+        more = r"[\s,;]*[\[{(\"']" if text[0] in "[{" else r"\s*\S"
+        if first or not re.match(more, text[end:]):
             return [value]
-    text = re.sub("[“”]", '"', text.strip())
-    too_long = len(text) > LONGEST_LITERAL or len(re.findall(r"[\[{(\"']", text)) > MOST_MARKS
-    if too_long or any(text.count(begin) != text.count(end) for begin, end in ("[]", "{}")):
+    return _repair(re.sub("[“”]", '"', text.strip()))
+
+
+def _repair(text: str) -> list[Any]:
+    is_long = len(text) > LONGEST_LITERAL or len(re.findall(r"[\[{(\"']", text)) > MOST_MARKS
+    is_balanced = text.count("[") == text.count("]") and text.count("{") == text.count("}")
+    if is_long or not is_balanced:
         return []
+
     readers: list[tuple[Any, str]] = [(ast.literal_eval, "'\""), (json_repair.loads, '"')]
-    for reader, quotes in readers["\\" in text :]:  # Python warns of what it does not know behind a backslash
+    if "\\" in text:  # Python warns of what it does not know behind a backslash
+        readers = readers[1:]
+    for reader, quotes in readers:
         with suppress(Exception):  # on arbitrary text both may raise anything
             values = reader(f"[{text}]")
             dumped = json.dumps(values, ensure_ascii=False)
-            texts = [string for string, key in re.findall(r'"((?:[^"\\]|\\.)*)"(:?)', dumped) if not key]
-            if values and all(any(f"{quote}{string}{quote}" in text for quote in quotes) for string in texts):
+            strings = re.findall(r'"((?:[^"\\]|\\.)*)"(:?)', dumped)
+            texts = [string for string, colon in strings if not colon]
+            if values and all(_stands_in(text, string, quotes) for string in texts):
                 return list(json.loads(dumped))
     return []
+
+
+def _stands_in(text: str, string: str, quotes: str) -> bool:
+    return any(f"{quote}{string}{quote}" in text for quote in quotes)

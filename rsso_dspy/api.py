@@ -85,15 +85,20 @@ class RunResult:
         return pandas.DataFrame(list(build_rows(rows, records, self._price_of)), columns=list(COLUMNS[rows]))
 
     def __repr__(self) -> str:
-        means = [f"{arm} {'-' if mean is None else f'{mean:.1f}'}" for arm, mean in self.scores.items()]
+        means = []
+        for arm, mean in self.scores.items():
+            means.append(f"{arm} -" if mean is None else f"{arm} {mean:.1f}")
         units = sum(arm.units for arm in self.analysis.arms)
         errored = self.analysis.errored
+        skipped = sum(unit.is_skipped for unit in errored)
+
         summary = f"{', '.join(means) or 'nothing finished'} points on average; {units} units"
-        if skipped := sum(unit.is_skipped for unit in errored):
+        if skipped:
             summary += f", {skipped} skipped, as the environment refuses them"
         unfinished = {"errored": len(errored) - skipped, "not finished": self.analysis.missing_units}
         remaining = "".join(f", {count} {state}" for state, count in unfinished.items() if count)
-        return f"RunResult({self.folder}: {summary}{remaining}{': repeat the call to resume' if remaining else ''})"
+        hint = ": repeat the call to resume" if remaining else ""
+        return f"RunResult({self.folder}: {summary}{remaining}{hint})"
 
 
 def run(
@@ -135,9 +140,13 @@ def run(
     if config is not None and settings:
         raise UsageError("config and settings exclude each other; put the settings into the configuration")
     playing = load_programs(_split(programs), unconfirmed)
-    compiled_for = dict.fromkeys(program.method for program in playing.values() if program)
+    if methods is not None:
+        method_names = _split(methods)
+    else:
+        compiled_for = dict.fromkeys(program.method for program in playing.values() if program)
+        method_names = tuple(compiled_for) or ("react-sso", "rsso")
     spec = RunSpec(
-        methods=_split(methods) if methods is not None else tuple(compiled_for) or ("react-sso", "rsso"),
+        methods=method_names,
         programs=tuple(playing),
         compiled=tuple(Path(file) for file in _split(programs) if file != ZERO_SHOT),
         unconfirmed=unconfirmed,
@@ -151,9 +160,16 @@ def run(
         margin=margin,
         until_decided=until_decided,
     )
+
     data = (config or load_config(overrides=settings)).model_dump()
-    data |= {key: value for key, value in (("benchmark", benchmark), ("seed", seed)) if value is not None}
-    data["protocol"] |= {key: value for key, value in (("preset", protocol), ("trials", trials)) if value is not None}
+    if benchmark is not None:
+        data["benchmark"] = benchmark
+    if seed is not None:
+        data["seed"] = seed
+    if protocol is not None:
+        data["protocol"]["preset"] = protocol
+    if trials is not None:
+        data["protocol"]["trials"] = trials
     with session(validate_config(data), jobs) as live:
         planned = plan_run(live.config, spec, playing, say=lambda note: warnings.warn(note, stacklevel=2))
         purse = planned.make_spend_limit(max_cost, max_tokens)
@@ -168,7 +184,9 @@ def run(
 
 def _split(names: Sequence[Path | str] | str) -> tuple[str, ...]:
     """Return names given as a list or comma-separated."""
-    return tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(map(str, names))
+    if isinstance(names, str):
+        return tuple(name.strip() for name in names.split(","))
+    return tuple(map(str, names))
 
 
 REPORT_WIDTH = 100  # columns of a report as text
@@ -181,8 +199,9 @@ def open_run(folder: Path | str, config: Config | None = None) -> RunResult:
 
 def collect_played(pool: PooledRuns) -> RunRecords:
     """Collect the records, costs and dates of a pool. Raises `RunMismatch` if units of one arm cannot be pooled."""
-    under_way: dict[bool, list[RoleUsage]] = {True: [], False: []}
     abandoned: list[RoleUsage] = []
+    interrupted: list[RoleUsage] = []  # usage of trials that began in folders that nobody plays in now
+    under_way: list[RoleUsage] = []
     set_aside: list[RoleUsage] = []
     unreadable = 0
     planned_units: set[tuple[str, str]] = set()
@@ -191,37 +210,49 @@ def collect_played(pool: PooledRuns) -> RunRecords:
     models: dict[str, dict[str, str]] = {}
     answers: tuple[str, ...] = ()
     for store in pool.stores:
-        playing = bool(store.is_playing())
+        is_playing = bool(store.is_playing())
         abandoned += pool.label_usage(store, store.read_abandoned())
-        under_way[playing] += pool.label_usage(store, store.read_under_way())
+        begun_usage = pool.label_usage(store, store.read_under_way())
+        if is_playing:
+            under_way += begun_usage
+        else:
+            interrupted += begun_usage
         for damaged in store.read_set_aside():
             costs = [(damaged.arm, role, usage) for role, usage in damaged.usage.items()]
             set_aside += pool.label_usage(store, costs)
             unreadable += damaged.unreadable_lines
-        planned = [key.partition("/") for key in store.read_file().get("planned", ()) if " (training)/" not in key]
-        planned_units |= {(pool.label_arm(store, arm), unit) for arm, _, unit in planned}
-        dates += [time[:10] for _, log in store.load_logs() for time in log.times]
+
+        for key in store.read_file().get("planned", ()):
+            if " (training)/" not in key:
+                arm, _, unit = key.partition("/")
+                planned_units.add((pool.label_arm(store, arm), unit))
+        for _, log in store.load_logs():
+            dates += [time[:10] for time in log.times]
         shards += store.read_file().get("shards", ())
+
         identity, arms = store.read_identity()
         if identity.get("config", {}).get("shared_answers"):
             answers = ("shared with the first arm where requests were equal, and counted for each arm",)
-        models |= {pool.label_arm(store, arm): get_role_models(identity) for arm in arms}
+        for arm in arms:
+            models[pool.label_arm(store, arm)] = get_role_models(identity)
+
     announced = _read_announcement(pool)
     records = list(pool.units())
     if announced is not None:
         planned_units = _select_begun(planned_units, announced, [*records, *pool.load_begun()])
     recorded = {(record.arm, f"{record.key}/s{record.seed}") for record in records}
+    first_and_last = [min(dates), max(dates)] if dates else []
     return RunRecords(
         records,
-        list(pool.trainings()),
-        list(pool.load_begun()),
-        [*abandoned, *under_way[False]],
-        tuple(dict.fromkeys([min(dates), max(dates)] if dates else [])),
-        Counter(arm for arm, _ in planned_units - recorded),
-        list_missing_shards(shards),
-        under_way[True],
-        models,
-        answers,
+        trainings=list(pool.trainings()),
+        begun=list(pool.load_begun()),
+        abandoned=[*abandoned, *interrupted],
+        dates=tuple(dict.fromkeys(first_and_last)),
+        missing=Counter(arm for arm, _ in planned_units - recorded),
+        missing_shards=list_missing_shards(shards),
+        under_way=under_way,
+        models=models,
+        answers=answers,
         set_aside=set_aside,
         unreadable_lines=unreadable,
         announced=announced,
@@ -232,7 +263,8 @@ def _read_announcement(pool: PooledRuns) -> Announcement | None:
     """Return the rounds of a run. Raises `UsageError` for one among several folders, since its rounds are judged
     alone."""
     announced = [(store.folder, read_announcement(store)) for store in pool.stores]
-    if len(pool.stores) > 1 and (in_rounds := [str(folder) for folder, rounds in announced if rounds]):
+    in_rounds = [str(folder) for folder, rounds in announced if rounds]
+    if in_rounds and len(pool.stores) > 1:
         clause = "was played in rounds, which are" if len(in_rounds) == 1 else "were played in rounds, each of which is"
         raise UsageError(f"{', '.join(in_rounds)} {clause} judged alone: report it by itself")
     return announced[0][1]
@@ -244,7 +276,13 @@ def _select_begun(
     """Return those of the planned units, given as arm and unit, whose round has begun: others are not missing."""
     round_of = announced.round_of
     current_round = max((round_of.get(record.key, 0) for record in played), default=0)
-    return {(arm, unit) for arm, unit in planned if round_of.get(unit.rpartition("/")[0], 0) <= current_round}
+
+    begun = set()
+    for arm, unit in planned:
+        key, _, _ = unit.rpartition("/")
+        if round_of.get(key, 0) <= current_round:
+            begun.add((arm, unit))
+    return begun
 
 
 def judge_run(folder: Path) -> RoundsSoFar | None:
@@ -276,7 +314,10 @@ def measure_spread(folder: Path) -> Spread:
 def get_role_models(identity: Mapping[str, Any]) -> dict[str, str]:
     """Return the model of each role, as far as the run's identity names it."""
     with suppress(KeyError, TypeError, AttributeError):
-        backend = identity["config"]["backends"][identity["config"]["backend"]]
-        roles = {role: override.get("model") or backend["model"] for role, override in backend.get("roles", {}).items()}
-        return {role: str(backend["model"]) for role in ("actor", "reflector", "verbalizer", "advisor")} | roles
+        config = identity["config"]
+        backend = config["backends"][config["backend"]]
+        models = {role: str(backend["model"]) for role in ("actor", "reflector", "verbalizer", "advisor")}
+        for role, override in backend.get("roles", {}).items():
+            models[role] = override.get("model") or backend["model"]
+        return models
     return {}

@@ -77,7 +77,9 @@ class Call:
     @property
     def text(self) -> str:
         first = self.answer[0] if self.answer else ""
-        return str(first.get("text") or "") if isinstance(first, dict) else str(first or "")
+        if isinstance(first, dict):
+            first = first.get("text")
+        return str(first or "")
 
 
 class TextTable:
@@ -120,12 +122,15 @@ class TextTable:
 def _write_ranges(numbers: Sequence[int]) -> str:
     parts = []
     for _, group in groupby(enumerate(numbers), lambda placed: placed[1] - placed[0]):
-        first, *rest = (number for _, number in group)
-        parts.append(f"{first}-{rest[-1]}" if rest else str(first))
+        run = [number for _, number in group]
+        parts.append(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]))
     return " ".join(parts)
 
 
 Lines = list[dict[str, Any]]  # the lines of one call, in order; the first one holds its request
+
+# Fields of an answer that its line may lack.
+_OUTCOMES = ("served", "finish", "forms", "undercounted", "cut", "seconds")
 
 
 class CallLines:
@@ -230,26 +235,22 @@ class CallLines:
     def decode(self, lines: Lines) -> Call:
         head = lines[0]
         last = lines[-1]
-        messages = [
-            {
-                "role": role,
-                "content": self.texts.decode(content) if isinstance(content, str) else content,
-                **dict(*extra),
-            }
-            for role, content, *extra in head["messages"]
-        ]
+        messages = []
+        for role, content, *extra in head["messages"]:
+            text = self.texts.decode(content) if isinstance(content, str) else content
+            messages.append({"role": role, "content": text, **dict(*extra)})
+
+        place = {name: head[name] for name in Place._fields}
+        failed = [(line["failed"], line["usage"]) for line in lines if "failed" in line]
+        outcomes = {name: last[name] for name in _OUTCOMES if name in last}
         return Call(
-            **{name: head[name] for name in Place._fields},
+            **place,
             request={"model": head["model"], "messages": messages, "parameters": head["parameters"]},
             answer=last.get("answer"),
             error=last.get("error"),
-            failed=[(line["failed"], line["usage"]) for line in lines if "failed" in line],
+            failed=failed,
             usage=last.get("usage", []) if "answer" in last else [],
-            **{
-                name: last[name]
-                for name in ("served", "finish", "forms", "undercounted", "cut", "seconds")
-                if name in last
-            },
+            **outcomes,
         )
 
     # Finding answers.
@@ -259,18 +260,22 @@ class CallLines:
         be asked. Raises `Stopped` where another log answers and lacks the request: callers may treat any other error as
         the model's and ask again."""
         with self._lock:
-            shared = self.shared.take(place, request) if self.shared is not None else None
-            if self._own is not None and (own_answer := self._own.take(place, request)) is not None:
+            answer = self.shared.take(place, request) if self.shared is not None else None
+            own_answer = self._own.take(place, request) if self._own is not None else None
+            if own_answer is not None:
                 return own_answer, True
-            try:
-                answer = shared if self.source is None else self.source.find(place, request)
-            except NotRecorded as error:
-                raise Stopped from error
+
+            if self.source is not None:
+                try:
+                    answer = self.source.find(place, request)
+                except NotRecorded as error:
+                    raise Stopped from error
             return None if answer is None else (answer, False)
 
     def count_unused(self, trial: int) -> dict[str, Usage]:
         """Return the usage by role of calls that a cut trial had made and its repetition did not make again."""
-        return add_usage(*({lines[0]["role"]: read_cost(lines)} for lines in self._list_unused(trial)))
+        usages = [{lines[0]["role"]: read_cost(lines)} for lines in self._list_unused(trial)]
+        return add_usage(*usages)
 
     def count_unused_failures(self, trial: int) -> dict[str, int]:
         """Return the number of failed attempts of these calls by kind of error."""
@@ -286,8 +291,9 @@ class CallLines:
         """Return the known vectors by text. Raises `Stopped` for a text that the log that answers lacks."""
         vectors = {}
         for text in texts:
-            if self._own is not None and (vector := self._own.get_vector(model, text)):
-                vectors[text] = vector
+            own_vector = self._own.get_vector(model, text) if self._own is not None else b""
+            if own_vector:
+                vectors[text] = own_vector
             elif self.source is not None and self.source.vectors:
                 vectors[text] = self.source.get_vector(model, text)
                 if not vectors[text]:
@@ -317,7 +323,8 @@ class CallLines:
 
     def end(self, ticket: int, **outcome: Any) -> None:
         """Write how a call ended: its `error`, or its `answer` with usage, served model, why it ended, and seconds."""
-        self._put(ticket, {name: value for name, value in outcome.items() if value or name in ("answer", "usage")})
+        always = ("answer", "usage")
+        self._put(ticket, {name: value for name, value in outcome.items() if value or name in always})
 
     def copy(self, call: Call) -> None:
         """Write a call of another log, with all its attempts."""
@@ -347,10 +354,13 @@ class CallLines:
     def keep_vectors(self, trial: int, model: str, vectors: Mapping[str, bytes]) -> None:
         """Write vectors by text, each once a file."""
         for text, vector in vectors.items():
-            if (key := (model, self.texts.encode(text) or "")) not in self._vectors:
-                self._vectors.add(key)
-                request = {"model": model, "messages": [{"role": "user", "content": text}], "parameters": {}}
-                self.end(self.begin(Place(trial, 0, 0, EMBEDDER), request), answer=[vector.hex()])
+            key = (model, self.texts.encode(text) or "")
+            if key in self._vectors:
+                continue
+            self._vectors.add(key)
+            request = {"model": model, "messages": [{"role": "user", "content": text}], "parameters": {}}
+            ticket = self.begin(Place(trial, 0, 0, EMBEDDER), request)
+            self.end(ticket, answer=[vector.hex()])
 
     def _put(self, ticket: int, outcome: Entry) -> None:
         if "usage" in outcome:
@@ -388,6 +398,7 @@ def encode_message(texts: TextTable, message: Mapping[str, Any], add: bool) -> l
         content = json.loads(json.dumps(content, default=make_plain))
         if not is_list_of_parts(content):
             content = json.dumps(content)
+
     if isinstance(content, str):
         content = texts.encode(content, add)
         if content is None:
@@ -413,14 +424,23 @@ class RecordedCalls:
         for lines in calls.by_number.values():
             head = lines[0]
             if head["role"] == EMBEDDER:
-                self.vectors[head["model"], head["messages"][0][1]] = lines[-1]["answer"][0]
-            elif (trial := head["trial"]) >= first:
-                self.unused.setdefault(trial, []).append(lines)
-                counts = attempts is None or head["attempt"] == attempts.get(trial, head["attempt"])
-                if counts and ("answer" in lines[-1] or "error" in lines[-1]):
-                    self.trials.setdefault(trial, []).append(lines)
-                    key = self._key(trial, head["attempt"], head["role"], head, head["messages"])
-                    self._known.setdefault(key, []).append(lines)
+                text = head["messages"][0][1]
+                self.vectors[head["model"], text] = lines[-1]["answer"][0]
+            elif head["trial"] >= first:
+                self._add_call(lines)
+
+    def _add_call(self, lines: Lines) -> None:
+        head = lines[0]
+        trial = head["trial"]
+        attempt = head["attempt"]
+        self.unused.setdefault(trial, []).append(lines)
+
+        counts = self._attempts is None or attempt == self._attempts.get(trial, attempt)
+        has_ended = "answer" in lines[-1] or "error" in lines[-1]
+        if counts and has_ended:
+            self.trials.setdefault(trial, []).append(lines)
+            key = self._key(trial, attempt, head["role"], head, head["messages"])
+            self._known.setdefault(key, []).append(lines)
 
     def _key(self, trial: int, attempt: int, role: str, request: Mapping[str, Any], messages: Any) -> tuple[Any, ...]:
         """Return what is equal for equal requests of a role. Only the presence of a seed counts, because it follows
@@ -437,22 +457,27 @@ class RecordedCalls:
         messages = [encode_message(self._calls.texts, message, add=False) for message in request["messages"]]
         if None in messages:
             return None
+
         key = self._key(place.trial, place.attempt, place.role, request, messages)
         number = self._given.get((place.attempt, key), 0)
         candidates = self._known.get(key, [])
         if number >= len(candidates):
             return None
+
         self._given[place.attempt, key] = number + 1
-        if candidates[number] in self.unused[place.trial]:
-            self.unused[place.trial].remove(candidates[number])
-        return self._calls.decode(candidates[number])
+        lines = candidates[number]
+        if lines in self.unused[place.trial]:
+            self.unused[place.trial].remove(lines)
+        return self._calls.decode(lines)
 
     def find(self, place: Place, request: Mapping[str, Any]) -> Call:
         """Return the next call with this request. Raises `NotRecorded` that shows the nearest one."""
-        if (call := self.take(place, request)) is not None:
+        call = self.take(place, request)
+        if call is not None:
             return call
         where = f"{place.role or 'a model'} of {self.name}"
-        where += f", trial {place.trial}, step {place.step}" if place.trial else ""
+        if place.trial:
+            where += f", trial {place.trial}, step {place.step}"
         raise NotRecorded(
             f"not recorded: {where}: {self._explain(place, request)}\n"
             "The run stopped here; finished work is kept. Replay what was played (`rsso-dspy run --replay DIR` alone), "
@@ -460,30 +485,35 @@ class RecordedCalls:
         )
 
     def get_vector(self, model: str, text: str) -> bytes:
-        return bytes.fromhex(self.vectors.get((model, self._calls.texts.encode(text, add=False) or ""), ""))
+        numbers = self._calls.texts.encode(text, add=False) or ""
+        return bytes.fromhex(self.vectors.get((model, numbers), ""))
 
     def _explain(self, place: Place, request: Mapping[str, Any]) -> str:
         trial_calls = self.trials.get(place.trial)
         if trial_calls is None:
-            return f"this trial is not recorded (recorded trials: {', '.join(map(str, self.trials)) or 'none'})"
+            recorded_trials = ", ".join(map(str, self.trials))
+            return f"this trial is not recorded (recorded trials: {recorded_trials or 'none'})"
         calls = [self._calls.decode(lines) for lines in trial_calls if lines[0]["role"] == place.role]
         if not calls:
             return "no request of this role was recorded"
+
         request_lines = _list_lines(request)
         nearest = max(calls, key=lambda call: len(set(request_lines).intersection(_list_lines(call.request))))
-        pairs = zip_longest(_list_lines(nearest.request), request_lines, fillvalue="")
-        if (pair := next((pair for pair in pairs if pair[0] != pair[1]), None)) is None:
-            same = sum(_list_lines(call.request) == request_lines for call in calls)
-            return f"this request was sent {same + 1} times, and {same} answers to it are recorded"
-        recorded_line = pair[0][:LETTERS]
-        request_line = pair[1][:LETTERS]
-        reason = f"this request was not recorded; the nearest one was sent at step {nearest.step}:"
-        return f"{reason}\n  - {recorded_line}\n  + {request_line}"
+        nearest_lines = _list_lines(nearest.request)
+        for recorded_line, request_line in zip_longest(nearest_lines, request_lines, fillvalue=""):
+            if recorded_line != request_line:
+                reason = f"this request was not recorded; the nearest one was sent at step {nearest.step}:"
+                return f"{reason}\n  - {recorded_line[:LETTERS]}\n  + {request_line[:LETTERS]}"
+
+        same = sum(_list_lines(call.request) == request_lines for call in calls)
+        return f"this request was sent {same + 1} times, and {same} answers to it are recorded"
 
 
 def _list_lines(request: Mapping[str, Any]) -> list[str]:
     lines = [f"model: {request['model']}"]
-    lines += [f"{name}: {value}" for name, value in sorted(request["parameters"].items()) if name != "seed"]
+    for name, value in sorted(request["parameters"].items()):
+        if name != "seed":
+            lines.append(f"{name}: {value}")
     for message in request["messages"]:
         lines.append(f"[{message.get('role')}]")
         content = message.get("content")
@@ -496,7 +526,9 @@ def read_cost(lines: Iterable[Mapping[str, Any]]) -> Usage:
     total = Usage()
     for line in lines:
         reported = line.get("usage", [])
-        entries = [read_logged_usage(entry) for entry in (reported if isinstance(reported, list) else [reported])]
+        if not isinstance(reported, list):
+            reported = [reported]
+        entries = [read_logged_usage(entry) for entry in reported]
         if line.get("cut") and entries:
             entries[-1] += Usage(truncated=1)
         if line.get("undercounted") and entries:
@@ -518,7 +550,9 @@ def make_plain(value: Any) -> Any:
         return value.model_json_schema() if hasattr(value, "model_json_schema") else value.__qualname__
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    return dict(value) if isinstance(value, Mapping) else str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return str(value)
 
 
 def text_of(content: object) -> str:
@@ -533,7 +567,8 @@ def find_log_folder(path: Path) -> Path:
 
 
 def _find_run_file(path: Path) -> tuple[Path, Path]:
-    for folder in (path, path.with_name(f"{path.name}.rollouts"), path.with_name(f"{path.name}.run")):
+    folders = (path, path.with_name(f"{path.name}.rollouts"), path.with_name(f"{path.name}.run"))
+    for folder in folders:
         for file in (folder / "run.json", folder / "1" / "run.json"):
             if file.is_file():
                 return folder, file

@@ -11,10 +11,10 @@ from itertools import groupby
 
 from rsso_dspy.records import State, Step
 
-ACTIONS, KINDS = 10, 3
-"""So many actions of at most so many kinds are a loop."""
-STEPS, PLACES = 8, 2
-"""So many steps in at most so many places are a loop."""
+ACTIONS = 10  # so many actions of at most so many kinds are a loop
+KINDS = 3
+STEPS = 8  # so many steps in at most so many places are a loop
+PLACES = 2
 MOST_SENTENCES = 6
 
 _PLACE = re.compile(
@@ -24,12 +24,15 @@ _PLACE = re.compile(
 
 def name_place(state: State) -> str:
     """The place that a state's texts name last, in plain English; empty if they name none."""
-    return next(iter(_PLACE.findall(f"{state.observation}\n{state.look}")[::-1]), "").strip().lower()
+    places = _PLACE.findall(f"{state.observation}\n{state.look}")
+    return places[-1].strip().lower() if places else ""
 
 
 def is_repeated(steps: Sequence[Step]) -> bool:
     """Whether the last action is the one before it. An answer without an action repeats nothing."""
-    return len(steps) > 1 and bool(steps[-1].action) and steps[-1].action == steps[-2].action
+    if len(steps) < 2 or not steps[-1].action:
+        return False
+    return steps[-1].action == steps[-2].action
 
 
 def find_loop(steps: Sequence[Step], name_place: Callable[[State], str] = name_place) -> str:
@@ -37,9 +40,13 @@ def find_loop(steps: Sequence[Step], name_place: Callable[[State], str] = name_p
     places needs eight steps whose place is known."""
     if loop := find_action_loop(steps):
         return loop
+
     places = list_places(steps, name_place)[-STEPS:]
-    if len(places) == STEPS and all(places) and len(set(places)) <= PLACES:
-        return f"{STEPS} steps were spent in only {len(set(places))} places: {', '.join(dict.fromkeys(places))}"
+    if len(places) < STEPS or not all(places):
+        return ""
+    distinct = list(dict.fromkeys(places))
+    if len(distinct) <= PLACES:
+        return f"{STEPS} steps were spent in only {len(distinct)} places: {', '.join(distinct)}"
     return ""
 
 
@@ -47,15 +54,18 @@ def find_action_loop(steps: Sequence[Step]) -> str:
     """The first rule of `find_loop` alone."""
     recent = [step.action for step in steps[-ACTIONS:]]
     kinds = [kind or "none" for kind in dict.fromkeys(recent)]
-    is_loop = len(recent) == ACTIONS and len(kinds) <= KINDS
-    return f"{ACTIONS} actions were of only {len(kinds)} kinds: {', '.join(kinds)}" if is_loop else ""
+    if len(recent) == ACTIONS and len(kinds) <= KINDS:
+        return f"{ACTIONS} actions were of only {len(kinds)} kinds: {', '.join(kinds)}"
+    return ""
 
 
 def list_places(steps: Sequence[Step], name_place: Callable[[State], str] = name_place) -> list[str]:
     """The place after each step: the one its state names, else the last one that was named; empty before the first."""
-    places: list[str] = []
+    places = []
+    place = ""
     for step in steps:
-        places.append(name_place(step.state) or (places[-1] if places else ""))
+        place = name_place(step.state) or place
+        places.append(place)
     return places
 
 
@@ -64,11 +74,14 @@ def describe_loops(steps: Sequence[Step], name_place: Callable[[State], str] = n
     lines: list[str] = []
     start = 0
     for end in range(1, len(steps) + 1):
-        if loop := find_loop(steps[start:end], name_place):
-            lines.append(f"Steps {end - (ACTIONS if 'actions' in loop else STEPS) + 1} to {end}: {loop}.")
+        loop = find_loop(steps[start:end], name_place)
+        if loop:
+            length = ACTIONS if "actions" in loop else STEPS
+            lines.append(f"Steps {end - length + 1} to {end}: {loop}.")
             start = end
+
     for action, run in groupby(enumerate(steps, start=1), key=lambda numbered: numbered[1].action):
-        first, *rest = (number for number, _ in run)
-        if action and rest:
-            lines.append(f"Steps {first} to {rest[-1]}: the same action, {action}, {len(rest) + 1} times.")
+        numbers = [number for number, _ in run]
+        if action and len(numbers) > 1:
+            lines.append(f"Steps {numbers[0]} to {numbers[-1]}: the same action, {action}, {len(numbers)} times.")
     return "\n".join(lines[:MOST_SENTENCES])

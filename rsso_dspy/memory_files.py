@@ -48,15 +48,19 @@ def count_entries(memories: Mapping[str, Any], memory: str) -> int | None:
     """Count the entries of a memory's snapshot, 0 without one; None for a custom memory."""
     if memory not in memories:
         return 0
-    entries = load_memory(memory).entries(memories[memory]) if memory in MEMORIES else None
+    if memory not in MEMORIES:
+        return None
+    entries = load_memory(memory).entries(memories[memory])
     return None if entries is None else len(entries)
 
 
 def describe_sources(sources: Sequence[Source]) -> str:
     text = " and ".join(f"{source.name} ({source.digest})" for source in sources if source.kind == "file")
     for kind, words in (("training", "training on"), ("stream", "stream")):
-        if (name := next((source.name for source in sources if source.kind == kind), None)) is not None:
-            text = f"{words} {name}" + (f" after {text}" if text else "")
+        names = [source.name for source in sources if source.kind == kind]
+        if names:
+            after = f" after {text}" if text else ""
+            text = f"{words} {names[0]}{after}"
     return text
 
 
@@ -79,17 +83,27 @@ class InitialMemories:
     @property
     def what(self) -> str:
         """What its file is called among those that a run is bound to."""
-        return name_kind(self.constitution) if "constitution" in self.memories else next(iter(self.memories), "")
+        if "constitution" in self.memories:
+            return name_kind(self.constitution)
+        return next(iter(self.memories), "")
 
     def select_for(self, arm: Arm) -> "InitialMemories":
         """What a unit of an arm starts from, and all variants that its models read of."""
-        parts = [part for part in self.parts or (self,) if part._is_of(arm)]
+        all_parts = self.parts or (self,)
+        parts = [part for part in all_parts if part._is_of(arm)]
         merged = merge_memories(parts)
-        of_files = [item for part in self.parts for item in part.experience]
-        serving = [item for item in self.experience if item.serves(arm.method)]
-        experience = tuple(item for item in serving if item in merged.experience or item not in of_files)
+
+        of_files: list[Experience] = []
+        for part in self.parts:
+            of_files += part.experience
+        experience = []
+        for item in self.experience:
+            is_of_other_file = item in of_files and item not in merged.experience
+            if item.serves(arm.method) and not is_of_other_file:
+                experience.append(item)
+
         variants = dict.fromkeys([*merged.variants, *list_learned_variants(experience)])
-        return replace(merged, variants=tuple(variants), experience=experience)
+        return replace(merged, variants=tuple(variants), experience=tuple(experience))
 
     def _is_of(self, arm: Arm) -> bool:
         is_another = "constitution" in self.memories and self.constitution != arm.constitution
@@ -97,13 +111,23 @@ class InitialMemories:
 
 
 def merge_memories(loads: Sequence[InitialMemories]) -> InitialMemories:
+    memories: dict[str, Any] = {}
+    sources: list[Source] = []
+    variants: list[str] = []
+    experience: list[Experience] = []
+    for load in loads:
+        memories.update(load.memories)
+        sources += load.sources
+        variants += load.variants
+        experience += load.experience
+
     return InitialMemories(
-        {name: snapshot for load in loads for name, snapshot in load.memories.items()},
-        tuple(source for load in loads for source in load.sources),
-        sum(load.states for load in loads),
-        tuple(dict.fromkeys(key for load in loads for key in load.variants)),
-        tuple(loads),
-        tuple(experience for load in loads for experience in load.experience),
+        memories,
+        tuple(sources),
+        states=sum(load.states for load in loads),
+        variants=tuple(dict.fromkeys(variants)),
+        parts=tuple(loads),
+        experience=tuple(experience),
     )
 
 
@@ -115,25 +139,29 @@ def load_initial_constitution(
 ) -> InitialMemories:
     """Load the constitution that units start from, of the arms of its name where it has one; `say` receives a note on
     test variants behind it. Raises `UsageError` if no arm reads it, and for a document that a method would write on."""
-    reading = dict.fromkeys(unit.arm.method for unit in plan.units if "constitution" in unit.arm.method.memories)
+    methods = dict.fromkeys(unit.arm.method for unit in plan.units)
+    reading = [method for method in methods if "constitution" in method.memories]
     if not reading:
         raise UsageError(f"no method of this run reads {file}; name one as METHOD+constitution, or drop the file")
+
     book = read_constitution(file)
+    document = book.constitution.document
     categories = [category for category in LASTING if category in config.memory.constitution.categories]
-    if not book.constitution.document and not book.constitution.select_rules(*categories):
+    if not document and not book.constitution.select_rules(*categories):
         raise UsageError(f"{file} holds no {' or '.join(categories)} rule, so reading it would have no effect; drop it")
     limit = config.memory.constitution.relevant
-    if book.constitution.document and limit is not None:
+    if document and limit is not None:
         say(
             f"{file} is read whole, so memory.constitution.relevant={limit} changes nothing of it: "
             f"`rsso-dspy constitution split {file} -o FILE` makes rules to choose from"
         )
     writers = [method.name for method in reading if method.writing]
-    if book.constitution.document and writers:
+    if document and writers:
         raise UsageError(
             f"{file} is read as a whole, and {', '.join(writers)} would go on writing rules: name methods that only "
             "read, as METHOD+constitution, or a file of rules"
         )
+
     experience = describe_constitution(file, book, CONSTITUTION)
     check_for_run(experience, config, plan.variants, say=say)
     kept_file = _take_from_file(experience, "constitution", book.constitution.dump(), book.constitution.text)
@@ -148,8 +176,10 @@ def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[s
     experience = describe_library(file, library, SKILLS)
     check_for_run(experience, config, plan.variants, say=say)
     library.check(str(file), resolve_protocol(config).skills, config.embedder.model)
+
     initial = _take_from_file(experience, "skills", library.snapshot, library.to_json())
-    return replace(initial, states=sum(len(piece["states"]) for piece in library.snapshot["pieces"]))
+    states = sum(len(piece["states"]) for piece in library.snapshot["pieces"])
+    return replace(initial, states=states)
 
 
 def _take_from_file(experience: Experience, memory: str, snapshot: Any, content: str) -> InitialMemories:
@@ -165,11 +195,13 @@ def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
         if arm is not None:
             raise UsageError(f"{source} is a file, which has no arms; drop --arm")
         return read_constitution(source)
+
     streams: dict[str, list[UnitRecord]] = {}
     for record in Store(source, read_only=True).units():
         if record.stream and not record.has_errors and "constitution" in record.memories:
             streams.setdefault(record.arm, []).append(record)
-    records = streams.get(next(iter(streams), "") if arm is None else arm)
+    chosen_arm = next(iter(streams), "") if arm is None else arm
+    records = streams.get(chosen_arm)
     if records is None:
         hint = f"; those of {', '.join(streams)} do" if streams else ""
         raise UsageError(f"{source} holds no finished unit of {arm or 'any arm'} that wrote a constitution{hint}")
@@ -184,6 +216,8 @@ def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
     last = records[-1]
     first = records[0]
     book = Constitution.load(last.memories["constitution"])
+    variants = dict.fromkeys([*first.learnt_on, *(record.variant.key for record in records)])
+    start = [source for source in first.sources if source.kind != "stream"]
     made_by = {
         "writer": last.arm,
         "protocol": last.protocol,
@@ -191,8 +225,8 @@ def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
         "models": {role: last.models[role] for role in ("actor", "advisor") if role in last.models},
         "rule_based": last.rule_based,
         "seed": last.seed,
-        "variants": list(dict.fromkeys([*first.learnt_on, *(record.variant.key for record in records)])),
-        "start": describe_sources([source for source in first.sources if source.kind != "stream"]),
+        "variants": list(variants),
+        "start": describe_sources(start),
         "made_by": last.provenance,
     }
     return ConstitutionFile(book.keep_categories(LASTING), made_by)
@@ -209,36 +243,48 @@ def export_library(
     store = Store(folder, read_only=True)
     records: list[JobRecord] = [*store.units()] if "::" in key else [*store.trainings()]
     left_out(store)
-    records_by_arm = {record.arm: record for record in records if record.key == key}
-    remedy = "repeat the run's command to play the rest"
-    if not records:
-        raise UsageError(f"{folder} holds no finished {'unit' if '::' in key else 'training'} yet; {remedy}")
-    if not records_by_arm:
-        raise UnknownName("unit", key, {record.key for record in records}, f"Not finished yet? Then {remedy}.")
-    if arm is not None and arm not in records_by_arm:
-        raise UnknownName("arm", arm, records_by_arm, f"Not finished yet? Then {remedy}.")
-    keeping = [name for name, record in records_by_arm.items() if "skills" in record.memories]
-    name = arm or next(iter(keeping), "")
-    if name not in keeping:
-        methods = ",".join(name for name, row in METHODS.items() if "skills" in row.memories)
-        fix = f"--arm {' or '.join(keeping)}" if keeping else f"name its training, or play it with --methods {methods}"
-        raise UsageError(f"{key} of {arm or ', '.join(records_by_arm)} keeps no skills; {fix}")
-    record = records_by_arm[name]
+    record = _choose_library(folder, records, key, arm)
     if record.has_errors:
         failed = record.trials[-1]
         reason = f"trial {failed.trial} is an error ({failed.error}); repeat the run's command to play it again"
         raise UsageError(f"{key} of {record.arm} is not finished: {reason}")
     parse_skill_snapshot(record.memories["skills"], f"{key} of {record.arm} in {folder}")
+
     learnt_from = [result.trial for result in record.trials if "skills" in result.learnt]
-    own_variants = [trajectory.variant.key for trajectory in record.trajectories] if learnt_from else []
+    variants = list(record.learnt_on)
+    if learnt_from:
+        variants += [trajectory.variant.key for trajectory in record.trajectories]
     attributes = ("protocol", "arm", "method", "program", "backend", "model", "rule_based", "seed", "start")
     provenance: dict[str, Any] = {
         **{name: getattr(record, name) for name in attributes},
         "embedder": store.read_identity()[0].get("config", {}).get("embedder", {}).get("model"),
-        "variants": list(dict.fromkeys([*record.learnt_on, *own_variants])),
+        "variants": list(dict.fromkeys(variants)),
         "simplification": record.trajectories[0].variant.simplification,
         "trials": len(record.trials),
         "learnt_from": learnt_from,
         "made_by": record.provenance,
     }
     return SkillLibraryFile(provenance, record.memories["skills"]), record
+
+
+def _choose_library(folder: Path, records: Sequence[JobRecord], key: str, arm: str | None) -> JobRecord:
+    """Return the record of an arm, by default of the first with skills. Raises `UsageError` where there is none."""
+    remedy = "repeat the run's command to play the rest"
+    if not records:
+        raise UsageError(f"{folder} holds no finished {'unit' if '::' in key else 'training'} yet; {remedy}")
+    records_by_arm = {record.arm: record for record in records if record.key == key}
+    if not records_by_arm:
+        raise UnknownName("unit", key, {record.key for record in records}, f"Not finished yet? Then {remedy}.")
+    if arm is not None and arm not in records_by_arm:
+        raise UnknownName("arm", arm, records_by_arm, f"Not finished yet? Then {remedy}.")
+
+    arms_with_skills = [name for name, record in records_by_arm.items() if "skills" in record.memories]
+    name = arm or next(iter(arms_with_skills), "")
+    if name in arms_with_skills:
+        return records_by_arm[name]
+    if arms_with_skills:
+        fix = f"--arm {' or '.join(arms_with_skills)}"
+    else:
+        methods = ",".join(name for name, row in METHODS.items() if "skills" in row.memories)
+        fix = f"name its training, or play it with --methods {methods}"
+    raise UsageError(f"{key} of {arm or ', '.join(records_by_arm)} keeps no skills; {fix}")

@@ -65,29 +65,42 @@ class Plan:
     @cached_property
     def streams(self) -> dict[Arm, tuple[Unit, ...]]:
         """Units in order, each starting from the lasting memories of the previous one (OmniReflect)."""
-        placed = [unit for unit in self.units if unit.place]
-        arms = dict.fromkeys(unit.arm for unit in placed)
-        return {arm: tuple(unit for unit in placed if unit.arm == arm) for arm in arms}
+        streams: dict[Arm, list[Unit]] = {}
+        for unit in self.units:
+            if unit.place:
+                streams.setdefault(unit.arm, []).append(unit)
+        return {arm: tuple(units) for arm, units in streams.items()}
 
     @cached_property
     def previous_units(self) -> dict[Unit, Unit]:
         """Unit to the one of its stream that must be finished before."""
-        return {unit: previous for units in self.streams.values() for previous, unit in pairwise(units)}
+        previous_units = {}
+        for units in self.streams.values():
+            for previous, unit in pairwise(units):
+                previous_units[unit] = previous
+        return previous_units
 
     @cached_property
     def _first_units(self) -> dict[tuple[Variant, int], Unit]:
-        return {(unit.variant, unit.seed): unit for unit in reversed(self.units) if not unit.place}
+        first_units: dict[tuple[Variant, int], Unit] = {}
+        for unit in self.units:
+            if not unit.place:
+                first_units.setdefault((unit.variant, unit.seed), unit)
+        return first_units
 
     def get_first_unit(self, unit: Unit) -> Unit | None:
         """Return the unit whose answers this one shares, and which must be finished before it."""
-        first = self._first_units.get((unit.variant, unit.seed)) if self.shares_answers else None
-        return None if first == unit or unit.place else first
+        if not self.shares_answers or unit.place:
+            return None
+        first = self._first_units.get((unit.variant, unit.seed))
+        return None if first == unit else first
 
     def select_round(self, number: int) -> "Plan":
         """Return the plan of one round."""
         assert self.announced is not None
         keys = set(self.announced.variants[number - 1])
-        return replace(self, units=tuple(unit for unit in self.units if unit.variant.key in keys))
+        units = tuple(unit for unit in self.units if unit.variant.key in keys)
+        return replace(self, units=units)
 
     def get_rules(self, unit: Unit) -> TrialRules:
         if not unit.place:
@@ -102,12 +115,18 @@ class Plan:
 
     def get_training(self, unit: Unit) -> Training | None:
         key = (unit.arm, unit.variant.task, unit.seed)
-        return next((item for item in self.trainings if (item.arm, item.task, item.seed) == key), None)
+        for training in self.trainings:
+            if (training.arm, training.task, training.seed) == key:
+                return training
+        return None
 
 
 def make_plan(protocol: str, rules: TrialRules, arms: Sequence[Arm], budgets: dict[Variant, int], seed: int) -> Plan:
     """Plan every arm on every variant with one seed. `budgets` maps the variants, in order, to their steps."""
-    units = [Unit(arm, variant, seed, budget) for variant, budget in budgets.items() for arm in arms]
+    units = []
+    for variant, budget in budgets.items():
+        for arm in arms:
+            units.append(Unit(arm, variant, seed, budget))
     return Plan(protocol, rules, tuple(units))
 
 
@@ -115,6 +134,7 @@ def arrange_rounds(plan: Plan, rounds: int, margin: float) -> Plan:
     """Put the units into rounds, each a variant of every task type. Raises `UsageError` where that is impossible."""
     announced = announce_rounds(plan.units, rounds, plan.protocol, margin)
     round_of = announced.round_of
+
     units = [unit for unit in plan.units if unit.variant.key in round_of]
     units.sort(key=lambda unit: round_of[unit.variant.key])
     return replace(plan, units=tuple(units), announced=announced)
@@ -123,14 +143,26 @@ def arrange_rounds(plan: Plan, rounds: int, margin: float) -> Plan:
 def arrange_streams(plan: Plan) -> Plan:
     """Put the units of every arm that passes a memory on into a stream, in an order that the seed draws, equal for all
     arms. Streams come last, because each unit waits for the previous one."""
-    rest = [unit for unit in plan.units if not unit.arm.method.is_in_stream]
+    rest = []
+    units_by_arm: dict[Arm, list[Unit]] = {}
+    for unit in plan.units:
+        if unit.arm.method.is_in_stream:
+            units_by_arm.setdefault(unit.arm, []).append(unit)
+        else:
+            rest.append(unit)
+
     streams: list[Unit] = []
-    for arm in dict.fromkeys(unit.arm for unit in plan.units if unit.arm.method.is_in_stream):
-        units = [unit for unit in plan.units if unit.arm == arm]
+    for units in units_by_arm.values():
         Random(f"stream {units[0].seed}").shuffle(units)
-        order = hashlib.sha256("\n".join(unit.variant.key for unit in units).encode()).hexdigest()[:6]
-        streams += [replace(unit, place=f"{n}/{len(units)} of {order}") for n, unit in enumerate(units, start=1)]
+        order = _hash_order(units)
+        for number, unit in enumerate(units, start=1):
+            streams.append(replace(unit, place=f"{number}/{len(units)} of {order}"))
     return replace(plan, units=(*rest, *streams))
+
+
+def _hash_order(units: Iterable[Unit]) -> str:
+    keys = "\n".join(unit.variant.key for unit in units)
+    return hashlib.sha256(keys.encode()).hexdigest()[:6]
 
 
 def plan_held_out(
@@ -152,15 +184,19 @@ def plan_held_out(
         raise UsageError("no method is named, so nothing would be played; name at least one, such as rsso")
     protocol = resolve_protocol(config)
     reflections = make_reflection_settings(config)
+
     rows = [get_method(name) for name in dict.fromkeys(methods)]
     if reflections.is_passed_on:
-        extras = [("reflections",) if "reflections" in row.memories else () for row in rows]
-        rows = [replace(row, passed_on=(*row.passed_on, *extra)) for row, extra in zip(rows, extras, strict=True)]
-    arms = [arm for row in rows for program in programs for arm in _list_arms(row, program, constitutions)]
+        rows = [_pass_reflections_on(row) for row in rows]
+    arms: list[Arm] = []
+    for row in rows:
+        for program in programs:
+            arms += _list_arms(row, program, constitutions)
     check_names(arms)
     check_writers((arm.method for arm in arms), config)
     if zero_shot := describe_zero_shot_reflector(rows, reflections, config):
         say(zero_shot)
+
     held_out = choose_variants(tasks, variants, per_task, config.simplification, config.benchmark_in_data)
     if not any("::" in text for text in variants):
         all_variants = choose_variants(tasks, variants, per_task, of=config.active_benchmark)
@@ -168,6 +204,7 @@ def plan_held_out(
             say(missing)
     config.active_benchmark.check_data(held_out, config.environment.data)
     budgets = compute_step_budgets(protocol, held_out, say, config.active_benchmark)
+
     plan = replace(
         make_plan(protocol.id, protocol.rules, arms, budgets, config.seed),
         writings=protocol.constitution,
@@ -180,32 +217,44 @@ def plan_held_out(
         plan = arrange_rounds(plan, rounds, margin)
     if config.protocol.setting != "transfer":
         return arrange_streams(plan)
-    times = config.protocol.train_trials
+
     trainings: list[Training] = []
     for task in dict.fromkeys(variant.task for variant in held_out):
-        steps = _draw_episodes(task, config, protocol, say)
-        once = (*steps,) * times, (*steps.values(),) * times
-        trainings += [Training(arm, task, config.seed, *once) for arm in arms if arm.method.written]
+        budgets_of_round = _draw_episodes(task, config, protocol, say)
+        episodes = tuple(budgets_of_round) * config.protocol.train_trials
+        steps = tuple(budgets_of_round.values()) * config.protocol.train_trials
+        for arm in arms:
+            if arm.method.written:
+                trainings.append(Training(arm, task, config.seed, episodes, steps))
     return replace(plan, trainings=tuple(trainings))
 
 
+def _pass_reflections_on(method: Method) -> Method:
+    if "reflections" not in method.memories:
+        return method
+    return replace(method, passed_on=(*method.passed_on, "reflections"))
+
+
 def _list_arms(method: Method, program: str, constitutions: Sequence[str]) -> list[Arm]:
-    reads = "constitution" in method.memories
-    return [Arm(method, program, name) for name in constitutions if reads] or [Arm(method, program)]
+    if "constitution" in method.memories and constitutions:
+        return [Arm(method, program, name) for name in constitutions]
+    return [Arm(method, program)]
 
 
 def check_names(arms: Sequence[Arm]) -> None:
     """Raise `UsageError` if two arms have one name, and so one folder."""
     names = Counter(arm.name for arm in arms)
-    if duplicates := [name for name, count in names.items() if count > 1]:
-        raise UsageError(f"two arms would be called {duplicates[0]}: rename the compiled file, or the constitution")
+    for name, count in names.items():
+        if count > 1:
+            raise UsageError(f"two arms would be called {name}: rename the compiled file, or the constitution")
 
 
 def check_writers(methods: Iterable[Method], config: Config) -> None:
     """Raise `UsageError` if a method's writer of rules needs examples and there are none for one of its calls."""
     file = config.memory.constitution.examples
+    path = Path(file) if file else None
     settings = resolve_protocol(config).constitution
-    examples = format_examples(Path(file) if file else None, config.active_benchmark.hints.examples())
+    examples = format_examples(path, config.active_benchmark.hints.examples())
     for method in methods:
         require_examples(method.name, method.writing, examples, settings.categories, settings.prompts)
 
@@ -227,7 +276,9 @@ def compute_step_budgets(
     protocol: NamedProtocol, variants: Sequence[Variant], say: Callable[[str], None], of: Benchmark
 ) -> dict[Variant, int]:
     """Return the step budget of each variant. Unknown gold lengths are computed, which takes minutes; `say` is told."""
-    unknown = [] if protocol.steps else [variant for variant in variants if not of.budget.is_known(variant)]
+    unknown: list[Variant] = []
+    if not protocol.steps:
+        unknown = [variant for variant in variants if not of.budget.is_known(variant)]
     for number, variant in enumerate(unknown, start=1):
         say(f"computing the gold length of {variant.key} ({number}/{len(unknown)}), which is not in the shipped table")
         of.budget.gold_length(variant)
@@ -249,30 +300,53 @@ def choose_variants(
     variants = variants or table.selections[:1]
     if len(variants) == 1 and variants[0] in table.selections:
         limit = SAMPLE_SIZE if per_task is None else per_task
-        selected = [v for task in names or table.names() for v in table.held_out(task, variants[0], limit)]
+        selected: list[Variant] = []
+        for task in names or table.names():
+            selected += table.held_out(task, variants[0], limit)
     else:
-        if odd := next((text for text in variants if "::" not in text), None):
+        selected = _choose_listed(names, variants, per_task, of)
+
+    if simplification is None:
+        return selected
+    return [of.simplify(variant, simplification) for variant in selected]
+
+
+def _choose_listed(
+    names: Sequence[str] | None, texts: Sequence[str], per_task: int | None, of: Benchmark
+) -> list[Variant]:
+    """Return the variants of a list of ``task::index``, task by task."""
+    table = of.tasks
+    for text in texts:
+        if "::" not in text:
             hint = f"Or list variants, such as {table.example}."
-            raise UnknownName("selection or variant", odd, table.selections, hint)
-        parsed = [table.parse(text, table.played_split) for text in variants]
-        if stray := [v.key for v in parsed if names is not None and v.task not in names]:
+            raise UnknownName("selection or variant", text, table.selections, hint)
+
+    variants = [table.parse(text, table.played_split) for text in texts]
+    if names is not None:
+        stray = [variant.key for variant in variants if variant.task not in names]
+        if stray:
             raise UsageError(f"{', '.join(stray)} is not a variant of the tasks in --tasks")
-        tasks = dict.fromkeys(v.task for v in parsed)
-        selected = []
-        for task in tasks:
-            of_task = [v for v in parsed if v.task == task]
-            selected += of_task[:per_task]
-    return selected if simplification is None else [of.simplify(variant, simplification) for variant in selected]
+
+    by_task: dict[str, list[Variant]] = {}
+    for variant in variants:
+        by_task.setdefault(variant.task, []).append(variant)
+    selected: list[Variant] = []
+    for of_task in by_task.values():
+        selected += of_task[:per_task]
+    return selected
 
 
 def describe_zero_shot_reflector(methods: Iterable[Method], settings: ReflectionSettings, config: Config) -> str:
     """Say why a reflector that would be shown the benchmark's own examples is shown none; an empty text if it is not
     asked, or has examples, or is to have none."""
-    if not any("reflections" in method.memories for method in methods) or settings.examples:
+    is_asked = any("reflections" in method.memories for method in methods)
+    if not is_asked or settings.examples:
         return ""
     if names_own_examples(config) and not settings.own_examples:
         return f"{config.benchmark} comes with no examples for the reflector, which is zero-shot"
-    if settings.own_examples and (extended := sorted(settings.improvements & ASKING_MORE)):
+
+    extended = sorted(settings.improvements & ASKING_MORE)
+    if settings.own_examples and extended:
         return f"the reflector is zero-shot: its examples lack what {', '.join(extended)} asks for"
     return ""
 
@@ -303,16 +377,27 @@ def describe_missing_data(chosen: Sequence[Variant], wanted: Sequence[Variant], 
 def select_shard(plan: Plan, shard: Shard | None) -> Plan:
     if shard is None:
         return plan
+
     groups: dict[str, list[Unit]] = {}
     for unit in plan.units:
-        together = unit.variant.task if plan.trainings else unit.variant.key
-        groups.setdefault(unit.arm.name if unit.place else together, []).append(unit)
-    shard_units = {unit for units in list(groups.values())[shard.number - 1 :: shard.of] for unit in units}
+        groups.setdefault(_name_group(plan, unit), []).append(unit)
+    shard_units: set[Unit] = set()
+    for group in list(groups.values())[shard.number - 1 :: shard.of]:
+        shard_units.update(group)
     if not shard_units:
         raise UsageError(f"shard {shard} is empty: this run has at most {len(groups)} parts")
+
     needed = {plan.get_training(unit) for unit in shard_units}
     units = tuple(unit for unit in plan.units if unit in shard_units)
-    return replace(plan, units=units, trainings=tuple(training for training in plan.trainings if training in needed))
+    trainings = tuple(training for training in plan.trainings if training in needed)
+    return replace(plan, units=units, trainings=trainings)
+
+
+def _name_group(plan: Plan, unit: Unit) -> str:
+    """Return the name of the units that belong into one shard with this one."""
+    if unit.place:
+        return unit.arm.name
+    return unit.variant.task if plan.trainings else unit.variant.key
 
 
 # What it costs at most.
@@ -345,13 +430,19 @@ class Forecast:
     @property
     def tokens(self) -> tuple[int, int]:
         """Input and output tokens if every call were made and of average size."""
-        return sum(usage.input for usage in self.usage.values()), sum(usage.output for usage in self.usage.values())
+        usages = self.usage.values()
+        input_tokens = sum(usage.input for usage in usages)
+        output_tokens = sum(usage.output for usage in usages)
+        return input_tokens, output_tokens
 
     @property
     def usage(self) -> dict[str, Usage]:
         call_sizes = {**TOKENS_PER_CALL, **self.sizes}
-        sizes = {role: call_sizes[role.removeprefix(TEACHING)] for role in self.calls}
-        return {role: Usage(n, n * sizes[role][0], n * sizes[role][1]) for role, n in self.calls.items()}
+        usage = {}
+        for role, count in self.calls.items():
+            input_size, output_size = call_sizes[role.removeprefix(TEACHING)]
+            usage[role] = Usage(count, count * input_size, count * output_size)
+        return usage
 
 
 def forecast_calls(plan: Plan, work: Sequence[Job] | None = None, played: Mapping[str, int] | None = None) -> Forecast:
@@ -359,6 +450,7 @@ def forecast_calls(plan: Plan, work: Sequence[Job] | None = None, played: Mappin
     calls = Counter[str](actor=0, reflector=0, verbalizer=0)
     played = played or {}
     jobs: Sequence[Job] = [*plan.trainings, *plan.units] if work is None else work
+
     for job in jobs:
         rules, budgets, known_states = _describe_trials(plan, job)
         finished = played.get(job.key, 0)
@@ -372,9 +464,13 @@ def _describe_trials(plan: Plan, job: Job) -> tuple[TrialRules, tuple[int, ...],
     """Return rules and steps of a job's trials, and the states that its skill memory knows at its start."""
     if isinstance(job, Training):
         return plan.training_rules, job.budgets, plan.carried
+
     rules = plan.get_rules(job)
     training = plan.get_training(job)
-    known_states = sum(training.budgets) + len(training.budgets) if training else plan.carried
+    if training:
+        known_states = sum(training.budgets) + len(training.budgets)
+    else:
+        known_states = plan.carried
     return rules, (job.budget,) * rules.trials, known_states
 
 
@@ -382,54 +478,82 @@ def _count_trial_calls(
     plan: Plan, method: Method, budgets: Sequence[int], rules: TrialRules, known: int, played: int
 ) -> dict[str, int]:
     """Return the maximum calls per role of serial trials with these steps."""
-    learning_trials = 0 if rules.frozen else len(budgets) if rules.learn_after_last else len(budgets) - 1
-    of_solved = len(budgets) if rules.learn_after_success and not rules.frozen else learning_trials
+    unsolved_trials = _count_learning_trials(rules, len(budgets))
+    solved_trials = unsolved_trials
+    if rules.learn_after_success and not rules.frozen:
+        solved_trials = len(budgets)
+
     calls: Counter[str] = Counter(actor=sum(budgets[played:]))
-    states = [*([known] if known else []), *(steps + 1 for steps in budgets)]
+    states = [steps + 1 for steps in budgets]
+    if known:
+        states.insert(0, known)
     for memory in map(load_memory, method.memories):
         lasts = memory.region in rules.lasting and not rules.frozen
         learns_from_success = memory.learns_from_success or plan.reflections.writes_after_success
-        trials = len(budgets) if lasts else of_solved if learns_from_success else learning_trials
+        if lasts:
+            trials = len(budgets)
+        elif learns_from_success:
+            trials = solved_trials
+        else:
+            trials = unsolved_trials
+
         for trial in range(played + 1, trials + 1):
             calls.update(memory.most_calls(states[: trial + bool(known)], plan.alone))
     return dict(calls)
 
 
+def _count_learning_trials(rules: TrialRules, trials: int) -> int:
+    """Return after how many unsolved trials the memories are updated."""
+    if rules.frozen:
+        return 0
+    return trials if rules.learn_after_last else trials - 1
+
+
 def _count_distillations(plan: Plan, method: Method, trials: int, rules: TrialRules, played: int) -> dict[str, int]:
     """Return the maximum calls that distil reflections: one per trial that a plan leaves after."""
     distils = plan.reflections.has("hierarchical") or "reflection_distiller" in method.modules
+    if not distils or "reflections" not in method.memories or rules.frozen:
+        return {}
     most_kept = 0 if method.passed_on else plan.reflections.most_kept
-    idle = not distils or "reflections" not in method.memories or rules.frozen
-    return {} if idle else {"reflector": max(0, trials - max(played, most_kept))}
+    return {"reflector": max(0, trials - max(played, most_kept))}
 
 
 def _count_advisor_calls(plan: Plan, work: Sequence[Job], played: Mapping[str, int]) -> dict[str, int]:
     """Return the maximum calls of rule writer and summarizer, without summaries triggered by bounds."""
     writings = 0
-    tasks = Counter[str]()
+    episodes_by_book = Counter[str]()
     for job in work:
         if job.arm.method.writing not in ("neural", "neuro-symbolic"):
             continue
         rules, budgets, _ = _describe_trials(plan, job)
+        if rules.frozen:
+            continue
+
+        for budget in budgets[played.get(job.key, 0) :]:
+            writings += plan.writings.count_writings(budget)
         in_stream = isinstance(job, Unit) and job.place
         book = job.arm.name if in_stream else job.key
-        episodes = len(budgets) if isinstance(job, Training) else 1
-        if not rules.frozen:
-            writings += sum(map(plan.writings.count_writings, budgets[played.get(job.key, 0) :]))
-            tasks[book] += episodes
-    summaries = sum(map(plan.writings.count_summaries, tasks.values()))
-    return {"advisor": writings + summaries} if writings and plan.writings.categories else {}
+        episodes_by_book[book] += len(budgets) if isinstance(job, Training) else 1
+
+    if not writings or not plan.writings.categories:
+        return {}
+    summaries = sum(plan.writings.count_summaries(episodes) for episodes in episodes_by_book.values())
+    return {"advisor": writings + summaries}
 
 
 def price_forecast(forecast: Forecast, models: Mapping[str, str], price_of: PriceOf) -> float | None:
     """Return the dollars of a forecast without a cache; None if the price of a role's model is unknown."""
-    prices = [(usage, price_of(models[role])) for role, usage in forecast.usage.items()]
-    return sum_amounts(compute_cost(usage, price) if price else None for usage, price in prices)
+    amounts = []
+    for role, usage in forecast.usage.items():
+        price = price_of(models[role])
+        amounts.append(compute_cost(usage, price) if price else None)
+    return sum_amounts(amounts)
 
 
 def forecast_hours(forecast: Forecast, models: Mapping[str, str], jobs: int) -> float:
     """Return the hours that the models of a forecast take at `SECONDS_PER_CALL` an answer; the embedded player none."""
-    return _select_asked(forecast, models).total_calls * SECONDS_PER_CALL / jobs / 3600
+    calls = _select_asked(forecast, models).total_calls
+    return calls * SECONDS_PER_CALL / jobs / 3600
 
 
 def _select_asked(forecast: Forecast, models: Mapping[str, str]) -> Forecast:
@@ -444,6 +568,7 @@ def describe_detectable(plan: Plan, spread: Spread = ASSUMED, like: str = "") ->
     arms = {unit.arm for unit in plan.units}
     if len(arms) < 2:
         return ""
+
     task_types = len({unit.variant.task for unit in plan.units})
     needed = count_needed_differences()
     if task_types < needed:
@@ -451,29 +576,35 @@ def describe_detectable(plan: Plan, spread: Spread = ASSUMED, like: str = "") ->
             f"{task_types} of the {needed} task types or more that it takes to tell a difference on other "
             "task types from chance: add tasks"
         )
-    design = Design(task_types, max(1, round(len(plan.variants) / task_types)))
+
+    variants_per_type = max(1, round(len(plan.variants) / task_types))
+    design = Design(task_types, variants_per_type)
     points = forecast_detectable_difference(design, spread)
+
     assumption = f"units of equal arms differ by {spread.units:.0f} points, as a small model's do"
     if like:
         assumption = f"differences vary as in {like}: by {spread.units:.0f} points within task types"
-        assumption += f", and by {spread.types:.0f} more between them" if spread.types else ""
-    return "; ".join(
-        [
-            f"finds a difference of {points:.0f} points or more in four of five such runs, if {assumption}",
-            *_describe_larger_designs(design, spread, points),
-        ]
-    )
+        if spread.types:
+            assumption += f", and by {spread.types:.0f} more between them"
+    notes = [f"finds a difference of {points:.0f} points or more in four of five such runs, if {assumption}"]
+    notes += _describe_larger_designs(design, spread, points)
+    return "; ".join(notes)
 
 
 def _describe_larger_designs(design: Design, spread: Spread, found: float) -> Iterator[str]:
     """Yield what it takes to find differences that a run does not find."""
-    for points in (points for points in TO_FIND if points < found):
-        sizes = []
-        for larger in list_larger_designs(design, spread, points):
-            number = {"variants": larger.variants, "task types": larger.task_types, "seeds": larger.seeds}[larger.more]
-            sizes.append(f"{number} {larger.more}{' a type' if larger.more == 'variants' else ''}")
+    smaller = [points for points in TO_FIND if points < found]
+    for points in smaller:
+        sizes = [_describe_size(larger) for larger in list_larger_designs(design, spread, points)]
         if sizes:
             yield f"{points:g} points take {' or '.join(sizes)}"
+
+
+def _describe_size(larger: Design) -> str:
+    if larger.more == "variants":
+        return f"{larger.variants} variants a type"
+    number = {"task types": larger.task_types, "seeds": larger.seeds}[larger.more]
+    return f"{number} {larger.more}"
 
 
 def list_large_costs(forecast: Forecast, models: Mapping[str, str], price_of: PriceOf, jobs: int) -> list[str]:
@@ -482,9 +613,12 @@ def list_large_costs(forecast: Forecast, models: Mapping[str, str], price_of: Pr
     dollars = price_forecast(model_forecast, models, price_of) or 0.0
     tokens = sum(model_forecast.tokens)
     hours = forecast_hours(forecast, models, jobs)
-    costs = {
-        format_dollars(dollars): dollars > LARGE_DOLLARS,
-        f"{format_tokens(tokens)} tokens": tokens > LARGE_TOKENS,
-        f"{hours:,.0f} hours at {SECONDS_PER_CALL:g} seconds an answer": hours > LARGE_HOURS,
-    }
-    return [text for text, is_large in costs.items() if is_large]
+
+    costs = []
+    if dollars > LARGE_DOLLARS:
+        costs.append(format_dollars(dollars))
+    if tokens > LARGE_TOKENS:
+        costs.append(f"{format_tokens(tokens)} tokens")
+    if hours > LARGE_HOURS:
+        costs.append(f"{hours:,.0f} hours at {SECONDS_PER_CALL:g} seconds an answer")
+    return costs

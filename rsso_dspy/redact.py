@@ -19,10 +19,10 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
 STRUCK = "***"
-SHORTEST, LONGEST_WORD = 8, 19
-"""Minimum length of a secret, and maximum length of letters of one case that count as a word."""
-STRETCH, BLOCK = 13, 7
-"""Minimum length of a part that is removed, since providers quote keys in part; it contains a whole block."""
+SHORTEST = 8  # minimum length of a secret
+LONGEST_WORD = 19  # maximum length of letters of one case that count as a word
+STRETCH = 13  # minimum length of a part that is removed, since providers quote keys in part
+BLOCK = 7  # length of a block, one of which every such part contains whole
 
 _SECRET_NAME = re.compile(
     r".*(API_?KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE).*|.*(KEY|KEY_ID|TOKEN)(_\d+)?", re.IGNORECASE
@@ -72,7 +72,8 @@ def is_secret_name(name: str) -> bool:
     if _SECRET_NAME.fullmatch(name):
         return True
     words = re.split(r"[\W_]+", name.lower())
-    return not _SECRET_WORDS.isdisjoint(words) or (len(words) > 1 and words[-1] in _LAST_SECRET_WORDS)
+    ends_in_secret_word = len(words) > 1 and words[-1] in _LAST_SECRET_WORDS
+    return ends_in_secret_word or not _SECRET_WORDS.isdisjoint(words)
 
 
 def strip_credentials(address: str) -> str:
@@ -105,10 +106,14 @@ def redact_json(text: str) -> str:
             value = json.loads(token.removesuffix(colon), strict=False)
         except ValueError:
             return strike(token)
-        is_kept = (colon and _FIELD.fullmatch(value)) or strike(value) == value
-        return token if is_kept else json.dumps(strike(value)) + colon
+        if colon and _FIELD.fullmatch(value):
+            return token
+        struck = strike(value)
+        return token if struck == value else json.dumps(struck) + colon
 
-    return text if strike(text) == text else _STRING.sub(strike_string, text)
+    if strike(text) == text:
+        return text
+    return _STRING.sub(strike_string, text)
 
 
 def make_redactor() -> Redactor:
@@ -124,52 +129,75 @@ def _read_redactor(_: int) -> Redactor:
         value = os.environ.get(name, "")
         if name in _watched or (is_secret_name(name) and not is_location(value)):
             values.add(value)
-        if "@" in value and ("//" in value or name.lower().endswith("_proxy")):
-            addresses.add(value if "//" in value else f"//{value}")
+
+        is_address = "//" in value
+        is_proxy = name.lower().endswith("_proxy")
+        if "@" in value and (is_address or is_proxy):
+            addresses.add(value if is_address else f"//{value}")
     return _build_redactor(frozenset(values), frozenset(addresses))
 
 
 @lru_cache(maxsize=4096)
 def is_location(value: str) -> bool:
     """Return whether the value is an address or a path, which messages often contain."""
+    if re.match(r"\w+://", value):
+        return True
     top = re.match(r"/[^/]+|~|\.\.?(?=/)", value)
-    return bool(re.match(r"\w+://", value)) or (top is not None and os.path.exists(os.path.expanduser(top[0])))
+    return top is not None and os.path.exists(os.path.expanduser(top[0]))
 
 
 def _is_secret(value: str) -> bool:
-    one_case = value.isalpha() and (value.islower() or value.isupper() or value.istitle())
-    return len(value) >= SHORTEST and len(set(value)) > 3 and not (one_case and len(value) <= LONGEST_WORD)
+    is_one_case = value.isalpha() and (value.islower() or value.isupper() or value.istitle())
+    is_word = is_one_case and len(value) <= LONGEST_WORD
+    return len(value) >= SHORTEST and len(set(value)) > 3 and not is_word
 
 
 @lru_cache(maxsize=16)
 def _build_redactor(values: frozenset[str], addresses: frozenset[str]) -> Redactor:
-    secrets = set(values)
+    candidates = set(values)
     literals: dict[str, str] = {}
     for address in addresses:
         for secret, form, place in _list_address_secrets(address):
-            secrets.add(secret)
+            candidates.add(secret)
             literals[form] = place
-    secrets = {part for secret in secrets for part in (secret.strip(), secret.strip(" \t\r\n\"'")) if _is_secret(part)}
-    literals |= dict.fromkeys((form for secret in secrets for form in _list_written_forms(secret)), STRUCK)
+
+    secrets = set()
+    for candidate in candidates:
+        for part in (candidate.strip(), candidate.strip(" \t\r\n\"'")):
+            if _is_secret(part):
+                secrets.add(part)
+    for secret in secrets:
+        for form in _list_written_forms(secret):
+            literals[form] = STRUCK
     ordered = sorted(literals.items(), key=lambda item: -len(item[0]))
-    runs = {run for secret in secrets for form in (secret, *_list_base64_forms(secret)) for run in _RUN.findall(form)}
-    stretches = {run[at : at + STRETCH] for run in runs for at in range(len(run) - STRETCH + 1)}
-    stretches = {stretch for stretch in stretches if len(set(stretch)) > 4}  # a ruled line is not a secret
-    blocks = {stretch[at : at + BLOCK] for stretch in stretches for at in range(STRETCH - BLOCK + 1)}
+
+    stretches = set()
+    for secret in secrets:
+        for form in (secret, *_list_base64_forms(secret)):
+            stretches.update(_list_stretches(form))
+    blocks = set()
+    for stretch in stretches:
+        for at in range(STRETCH - BLOCK + 1):
+            blocks.add(stretch[at : at + BLOCK])
 
     def strike_run(match: re.Match[str]) -> str:
         """Return the run without parts of secrets, each as long as possible."""
         run = match[0]
-        pieces = []
-        at = 0
         if not any(run[at : at + BLOCK] in blocks for at in range(0, len(run), BLOCK)):
             return run
+
+        pieces = []
+        at = 0
         while at < len(run):
             end = at
             while run[end : end + STRETCH] in stretches:
                 end += 1
-            pieces.append(STRUCK if end > at else run[at])
-            at = end + STRETCH - 1 if end > at else at + 1
+            if end > at:
+                pieces.append(STRUCK)
+                at = end + STRETCH - 1
+            else:
+                pieces.append(run[at])
+                at += 1
         return "".join(pieces)
 
     def strike(text: str) -> str:
@@ -180,15 +208,31 @@ def _build_redactor(values: frozenset[str], addresses: frozenset[str]) -> Redact
     return strike
 
 
+def _list_stretches(form: str) -> Iterator[str]:
+    """Yield the parts of a secret that are removed wherever they stand."""
+    for run in _RUN.findall(form):
+        for at in range(len(run) - STRETCH + 1):
+            stretch = run[at : at + STRETCH]
+            if len(set(stretch)) > 4:  # a ruled line is not a secret
+                yield stretch
+
+
 def _list_address_secrets(address: str) -> Iterator[tuple[str, str, str]]:
     """Yield secrets, each with a text and its replacement: short passwords go together with their user."""
     if match := re.search(r"//([^/?#\s]*)@", address):
-        user, colon, password = match[1].partition(":")
+        login = match[1]
+        user, colon, password = login.partition(":")
         for decode in (str, unquote):
-            secret, form = decode(password if colon else user), decode(match[1])
-            yield (secret, f"{form}@", f"{STRUCK}@") if password else (secret, secret, secret)
-            for encoded in _list_base64_forms(form) if password and len(form) >= SHORTEST else ():
-                yield secret, encoded, STRUCK
+            secret = decode(password if colon else user)
+            form = decode(login)
+            if not password:
+                yield secret, secret, secret
+                continue
+            yield secret, f"{form}@", f"{STRUCK}@"
+            if len(form) >= SHORTEST:
+                for encoded in _list_base64_forms(form):
+                    yield secret, encoded, STRUCK
+
     for name, value in parse_qsl(address.partition("?")[2]):
         if _SECRET_FIELD.fullmatch(name) and len(value) > 3:
             for form in (value, quote(value, safe="")):
@@ -197,11 +241,18 @@ def _list_address_secrets(address: str) -> Iterator[tuple[str, str, str]]:
 
 def _list_written_forms(secret: str) -> Iterator[str]:
     """Yield the encodings in which a whole secret may appear."""
-    yield from (secret, html.escape(secret), html.escape(secret).replace("&#x27;", "&#39;"))
-    for form in (repr(secret), ascii(secret), json.dumps(secret), json.dumps(secret, ensure_ascii=False)):
-        yield form[1:-1]
-    for form in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
-        yield from (form, re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), form))
+    escaped = html.escape(secret)
+    yield secret
+    yield escaped
+    yield escaped.replace("&#x27;", "&#39;")
+
+    for quoted in (repr(secret), ascii(secret), json.dumps(secret), json.dumps(secret, ensure_ascii=False)):
+        yield quoted[1:-1]
+
+    for encoded in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+        yield encoded
+        yield re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), encoded)
+
     yield from _list_base64_forms(secret)
 
 
@@ -210,5 +261,8 @@ def _list_base64_forms(secret: str) -> Iterator[str]:
     data = secret.encode("utf-8", "surrogatepass")
     for offset in range(3):
         encoded = base64.b64encode(bytes(offset) + data).decode().rstrip("=")
-        form = encoded[-(-8 * offset // 6) : 8 * (offset + len(data)) // 6]
-        yield from (form, form.replace("+", "-").replace("/", "_"))
+        start = -(-8 * offset // 6)
+        end = 8 * (offset + len(data)) // 6
+        form = encoded[start:end]
+        yield form
+        yield form.replace("+", "-").replace("/", "_")

@@ -8,7 +8,7 @@ with session(config, jobs=2) as live:
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,6 +45,7 @@ from rsso_dspy.plan import Plan, plan_held_out, select_shard
 from rsso_dspy.power import MARGIN
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import load_memory
+from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import make_provenance, make_run_identity, resolve_protocol
 from rsso_dspy.records import Announcement
 from rsso_dspy.rounds import dump_announcement, parse_announcement
@@ -93,20 +94,10 @@ class Run:
         live.check_models(self.programs.values())
         purse = purse or self.make_spend_limit()
         with self.store.lock():
-            arms = fingerprint_programs(self.programs)
-            planned = [work.key for work in self.left]
-            if (extended := self.extend()) is not None:
-                for path, content in extended.items():
-                    with atomic_path(path) as file:
-                        file.write_bytes(content)
-                self.store.write_file({**self.store.read_file(), "identity": self.identity})
-            self.store.assume_logs({})
-            entries = add_command(self.store, *describe_command(self.config, self.spec))
-            if self.plan.announced is not None:
-                entries["rounds"] = dump_announcement(self.plan.announced)
-            self.store.open(self.identity, arms, str(self.spec.shard or ""), planned, **entries)
+            self._open_store()
             void_downstream_units(self.plan, self.store)
             pending = list_pending_jobs(self.plan, self.store)  # another process may have finished some
+
             stream = events or EventStream()
             provenance = make_provenance(self.config)
             if self.unknown_sources:
@@ -125,6 +116,23 @@ class Run:
                     f"stopped: {purse.exceeded_limit}. Finished trials are kept; repeat the command with a higher "
                     "limit, or none, to resume."
                 ) from None
+
+    def _open_store(self) -> None:
+        """Prepare the folder, with the logs as more trials go on from them, and enter the command there."""
+        arms = fingerprint_programs(self.programs)
+        planned = [work.key for work in self.left]
+        extended = self.extend()
+        if extended is not None:
+            for path, content in extended.items():
+                with atomic_path(path) as file:
+                    file.write_bytes(content)
+            self.store.write_file({**self.store.read_file(), "identity": self.identity})
+        self.store.assume_logs({})
+
+        entries = add_command(self.store, *describe_command(self.config, self.spec))
+        if self.plan.announced is not None:
+            entries["rounds"] = dump_announcement(self.plan.announced)
+        self.store.open(self.identity, arms, str(self.spec.shard or ""), planned, **entries)
 
     def _play_until_decided(
         self, executor: Executor, rounds: int, jobs: int, is_decided: Callable[[], bool]
@@ -156,9 +164,8 @@ def plan_run(
     check_programs(programs, spec, config)
     plan = _plan_units(config, spec, say)
     agents = make_agents(plan, programs, say)
-    loads = [load_initial_skills(spec.skills, config, plan, say)] if spec.skills else []
-    for name, file in spec.constitutions.items():
-        loads.append(load_initial_constitution(file, config, plan, say, name))
+
+    loads = _load_memories(config, spec, plan, say)
     carried = merge_memories(loads)
     experiences = read_named_experience(config, [arm.method for arm in agents])
     hands_on = bool(plan.trainings or plan.streams)
@@ -166,43 +173,73 @@ def plan_run(
         check_for_run(experience, config, plan.variants, hands_on, say)
     carried = replace(carried, experience=(*carried.experience, *experiences))
     unknown_sources = list_unknown_sources(carried.experience)
+    for program in programs.values():
+        if program:
+            unknown_sources += program.source_unknown
+
     plan = select_shard(replace(plan, carried=carried.states), spec.shard)
     digests = {load.what: load.digest for load in loads}
     if config.memory.constitution.examples:
         text = format_examples(Path(config.memory.constitution.examples))
         digests["constitution examples"] = hashlib.sha256(text.encode()).hexdigest()[:12]
     bound_to = make_run_identity(config, resolve_protocol(config), digests)
+
     if not (read_only and spec.out.is_dir()):
         check_output_path(spec.out, "--out")
     store = Store(spec.out)
     store.read_only = read_only
     check_rounds(plan, store)
     extend = partial(extend_logs, store, plan, config, bound_to, digests)
-    if (extended := extend()) is not None:
+    identity = bound_to
+    extended = extend()
+    if extended is not None:
         say(f"{spec.out} goes on to {plan.rules.trials} trials a variant; what was answered is not asked again")
         store.assume_logs(extended)
-    identity = bound_to if extended is None else store.read_identity()[0]
+        identity = store.read_identity()[0]
     store.check_identity(identity, fingerprint_programs(agents))
     check_streams(plan, store)
+
     pending = list_pending_jobs(plan, store)
-    finished_trials = (
-        {store.path_of(record): len(record.trajectories) for record in store.load_begun()} if store.exists else {}
-    )
-    played_trials = {work.key: finished_trials.get(store.path_of(work), 0) for work in pending}
-    planned_paths = {store.path_of(unit) for unit in plan.units}
-    if store.exists and (unplanned := sum(store.path_of(unit) not in planned_paths for unit in store.units())):
+    played_trials = _count_played_trials(store, pending)
+    unplanned = _count_unplanned(store, plan)
+    if unplanned:
         say(
             f"{spec.out} also holds units of earlier commands ({unplanned}), which the tables count too; name another "
             "--out for a table of this command alone"
         )
-    for program in programs.values():
-        unknown_sources += program.source_unknown if program else ()
     unknown_sources = tuple(dict.fromkeys(unknown_sources))
     return Run(config, plan, agents, store, carried, bound_to, pending, played_trials, extend, spec, unknown_sources)
 
 
+def _load_memories(config: Config, spec: RunSpec, plan: Plan, say: Callable[[str], None]) -> list[InitialMemories]:
+    loads = []
+    if spec.skills:
+        loads.append(load_initial_skills(spec.skills, config, plan, say))
+    for name, file in spec.constitutions.items():
+        loads.append(load_initial_constitution(file, config, plan, say, name))
+    return loads
+
+
+def _count_played_trials(store: Store, pending: Sequence[Job]) -> dict[str, int]:
+    """Return the finished trials of pending work, by key."""
+    finished_trials = {}
+    if store.exists:
+        for record in store.load_begun():
+            finished_trials[store.path_of(record)] = len(record.trajectories)
+    return {work.key: finished_trials.get(store.path_of(work), 0) for work in pending}
+
+
+def _count_unplanned(store: Store, plan: Plan) -> int:
+    """Return how many finished units of the folder are not of the plan."""
+    if not store.exists:
+        return 0
+    planned_paths = {store.path_of(unit) for unit in plan.units}
+    return sum(store.path_of(unit) not in planned_paths for unit in store.units())
+
+
 def _plan_units(config: Config, spec: RunSpec, say: Callable[[str], None]) -> Plan:
     """Plan the units of a run, in rounds if it asks for some. Raises `UsageError` for what rounds exclude."""
+    constitutions = [name for name in spec.constitutions if name]
     if spec.rounds is None:
         if spec.until_decided or spec.margin is not None:
             option = "--until-decided" if spec.until_decided else "--margin"
@@ -215,8 +252,9 @@ def _plan_units(config: Config, spec: RunSpec, say: Callable[[str], None]) -> Pl
             spec.per_task,
             spec.programs,
             say,
-            constitutions=list(filter(None, spec.constitutions)),
+            constitutions=constitutions,
         )
+
     if spec.rounds < 1:
         raise UsageError(f"--rounds {spec.rounds}: a run has 1 round or more")
     if spec.per_task is not None:
@@ -234,7 +272,7 @@ def _plan_units(config: Config, spec: RunSpec, say: Callable[[str], None]) -> Pl
         say,
         spec.rounds,
         margin,
-        list(filter(None, spec.constitutions)),
+        constitutions,
     )
 
 
@@ -255,9 +293,10 @@ def read_announcement(store: Store) -> Announcement | None:
     its file."""
     file = store.read_file()
     commands = [command for command in file.get("commands") or () if isinstance(command, dict)]
-    if "rounds" in file or any(command.get("rounds") is not None for command in commands):
-        return parse_announcement(file.get("rounds"), str(store.folder / RUN_FILE))
-    return None
+    asks_for_rounds = any(command.get("rounds") is not None for command in commands)
+    if "rounds" not in file and not asks_for_rounds:
+        return None
+    return parse_announcement(file.get("rounds"), str(store.folder / RUN_FILE))
 
 
 def _describe_other_rounds(there: Announcement | None, asked: Announcement | None) -> str:
@@ -287,10 +326,13 @@ def extend_logs(
     earlier = flatten_keys(recorded).get("config.protocol.trials")
     if recorded == identity or not isinstance(earlier, int | None):
         return None
-    earlier_config = config.model_copy(update={"protocol": config.protocol.model_copy(update={"trials": earlier})})
-    if recorded != make_run_identity(earlier_config, resolve_protocol(earlier_config), carried):
+    earlier_settings = config.protocol.model_copy(update={"trials": earlier})
+    earlier_config = config.model_copy(update={"protocol": earlier_settings})
+    earlier_protocol = resolve_protocol(earlier_config)
+    if recorded != make_run_identity(earlier_config, earlier_protocol, carried):
         return None
-    earlier_trials = resolve_protocol(earlier_config).rules.trials
+
+    earlier_trials = earlier_protocol.rules.trials
     if plan.announced is not None and earlier_trials != plan.rules.trials:
         raise RunMismatch(
             f"{store.folder} was announced in rounds of {earlier_trials} trials a variant, which stays once results "
@@ -301,27 +343,39 @@ def extend_logs(
             f"{store.folder} holds a run of {earlier_trials} trials a variant, and none is taken away for "
             f"{plan.rules.trials}: ask for {earlier_trials} trials or more, or name another {store.option}"
         )
+
     jobs: tuple[Job, ...] = (*plan.trainings, *plan.units)
     work = {store.path_of(job): job for job in jobs}
-    logs = [path for kind in ("trainings", "units") for path in find_logs(store.folder / kind)]
-    if other_logs := [path for path in logs if path not in work]:
+    logs = [*find_logs(store.folder / "trainings"), *find_logs(store.folder / "units")]
+    other_logs = [path for path in logs if path not in work]
+    if other_logs:
         raise RunMismatch(
             f"{store.folder} also holds {len(other_logs)} units that this command does not ask for, such as "
             f"{other_logs[0].relative_to(store.folder)}: ask for more trials of all, or name another {store.option}"
         )
-    if packed := next(filter(None, map(find_packed, logs)), None):
-        raise UsageError(f"{packed} is packed, so nothing can be added to it: gunzip -r {store.folder}")
-    complete_logs: dict[Path, tuple[UnitLog, bytes]] = {}
     for path in logs:
-        # What reading a damaged log raises, and no more: it is set aside when the store reads it.
-        with suppress(DamagedFile, KeyError, TypeError, ValueError, AttributeError, IndexError):
-            content = read_bytes(path)
-            log = UnitLog(content, path=path)
-            if log.make_record() is not None:
-                complete_logs[path] = log, content
-    return {
-        path: _extend_log(log, content, plan, work[path], identity) for path, (log, content) in complete_logs.items()
-    }
+        packed = find_packed(path)
+        if packed:
+            raise UsageError(f"{packed} is packed, so nothing can be added to it: gunzip -r {store.folder}")
+
+    extended = {}
+    for path in logs:
+        complete = _read_complete_log(path)
+        if complete is not None:
+            log, content = complete
+            extended[path] = _extend_log(log, content, plan, work[path], identity)
+    return extended
+
+
+def _read_complete_log(path: Path) -> tuple[UnitLog, bytes] | None:
+    """Return the log of a finished unit or training with its content; None for another, or a damaged one."""
+    # What reading a damaged log raises, and no more: it is set aside when the store reads it.
+    with suppress(DamagedFile, KeyError, TypeError, ValueError, AttributeError, IndexError):
+        content = read_bytes(path)
+        log = UnitLog(content, path=path)
+        if log.make_record() is not None:
+            return log, content
+    return None
 
 
 def _extend_log(log: UnitLog, content: bytes, plan: Plan, work: Job, identity: Mapping[str, Any]) -> bytes:
@@ -330,43 +384,65 @@ def _extend_log(log: UnitLog, content: bytes, plan: Plan, work: Job, identity: M
     head = {**log.head, "protocol": identity["protocol"], "provenance": provenance}
     if isinstance(work, Unit):
         rules = plan.get_rules(work)
-        results = log.results
-        allowed = log.head.get("trials_allowed") or 0
         head["trials_allowed"] = rules.trials
-        if len(results) == allowed < rules.trials and not rules.stops_after(results[-1]):
-            regions = [load_memory(name).region for name in work.arm.method.memories]
-            last = results[-1].trajectory
-            if last and any(
-                rules.teaches(region, last, True) != rules.teaches(region, last, False) for region in regions
-            ):
-                del lines[max(number for number, line in enumerate(lines) if line.startswith(b'{"trial"'))]
-    return b"".join([*lines, json.dumps({"unit": head}).encode() + b"\n"])
+        if _was_not_learned_from(log, rules, work):
+            trial_lines = [number for number, line in enumerate(lines) if line.startswith(b'{"trial"')]
+            del lines[max(trial_lines)]
+    lines.append(json.dumps({"unit": head}).encode() + b"\n")
+    return b"".join(lines)
+
+
+def _was_not_learned_from(log: UnitLog, rules: TrialRules, unit: Unit) -> bool:
+    """Whether the last trial of a log taught a memory nothing because it was the last, which it is no longer."""
+    results = log.results
+    allowed = log.head.get("trials_allowed") or 0
+    was_last = len(results) == allowed < rules.trials
+    if not was_last or rules.stops_after(results[-1]):
+        return False
+
+    regions = [load_memory(name).region for name in unit.arm.method.memories]
+    last = results[-1].trajectory
+    if not last:
+        return False
+    taught_as_last = [rules.teaches(region, last, True) for region in regions]
+    taught_as_another = [rules.teaches(region, last, False) for region in regions]
+    return taught_as_last != taught_as_another
 
 
 def make_agents(plan: Plan, programs: Programs, say: Callable[[str], None] = lambda _: None) -> dict[Arm, Agent]:
     """Create the program of every arm. Raises `SplitError` if one was compiled on a variant of the plan."""
-    agents = make_zero_shot_programs(plan)
-    for name in dict.fromkeys(arm.program for arm in agents):
-        if program := programs.get(name):
-            check_held_out((*program.calibration, *program.learned_on), [unit.variant for unit in plan.units])
-            if program.source_unknown:
-                rests_on = ", ".join(program.source_unknown)
-                say(f"source unknown: {name} was compiled with {rests_on}, which does not say what it was learned on")
-            if not program.calibration:
-                say(f"{name} was made elsewhere: rsso-dspy cannot tell whether it was made on held-out variants")
-            elif program.environment and program.protocol != plan.protocol:
-                say(f"{name} was compiled under {program.protocol}, and is played under {plan.protocol}")
-    return {
-        arm: program.agent(arm.method.name) if (program := programs.get(arm.program)) else agent
-        for arm, agent in agents.items()
-    }
+    zero_shot_agents = make_zero_shot_programs(plan)
+    for name in dict.fromkeys(arm.program for arm in zero_shot_agents):
+        program = programs.get(name)
+        if not program:
+            continue
+        check_held_out((*program.calibration, *program.learned_on), [unit.variant for unit in plan.units])
+        if program.source_unknown:
+            rests_on = ", ".join(program.source_unknown)
+            say(f"source unknown: {name} was compiled with {rests_on}, which does not say what it was learned on")
+        if not program.calibration:
+            say(f"{name} was made elsewhere: rsso-dspy cannot tell whether it was made on held-out variants")
+        elif program.environment and program.protocol != plan.protocol:
+            say(f"{name} was compiled under {program.protocol}, and is played under {plan.protocol}")
+
+    agents = {}
+    for arm, zero_shot_agent in zero_shot_agents.items():
+        program = programs.get(arm.program)
+        agents[arm] = program.agent(arm.method.name) if program else zero_shot_agent
+    return agents
 
 
 def check_streams(plan: Plan, store: Store) -> None:
     """Raise `RunMismatch` if a played unit has another place in its stream, because the set of variants has changed."""
+    if not plan.streams or not store.exists:
+        return
     arms = {arm.name for arm in plan.streams}
-    places = {store.path_of(unit): unit.place for units in plan.streams.values() for unit in units}
-    for record in (*store.units(), *store.load_begun()) if arms and store.exists else ():
+    places = {}
+    for units in plan.streams.values():
+        for unit in units:
+            places[store.path_of(unit)] = unit.place
+
+    for record in (*store.units(), *store.load_begun()):
         place = record.stream.name if record.stream else "no stream"
         if record.arm in arms and place != places.get(store.path_of(record)):
             raise RunMismatch(

@@ -61,7 +61,7 @@ from rsso_dspy.power import ASSUMED
 from rsso_dspy.pricing import format_dollars, format_tokens, make_price_lookup, sum_amounts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol import NamedProtocol, make_reflection_settings
-from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Usage
+from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Trajectory, Usage
 from rsso_dspy.report.tables import describe_course
 from rsso_dspy.report.terminal import replace_controls
 from rsso_dspy.rounds import describe_rounds
@@ -88,18 +88,20 @@ def announce(
     jobs: int = 1,
 ) -> None:
     """Print a plan with its cost, and ask before a large one. `models` maps further roles of the forecast to models."""
+    is_replay = config.active_backend.replay
     price_of = make_price_lookup(config.prices)
     forecast = replace(forecast, sizes=config.active_benchmark.tokens_per_call)
     models = {**models, **dict(Backend(config.active_backend).models.items())}
+
     dollars = price_forecast(forecast, models, price_of)
-    limit = ""
+    hours = 0.0 if is_replay else forecast_hours(forecast, models, jobs)
+    cost = _describe_forecast(forecast, dollars, hours)
     if start.max_cost is not None and dollars is not None and start.max_cost < dollars:
-        limit = f"; --max-cost {format_dollars(start.max_cost)} is less, and stops it there: what is finished is kept"
-    hours = 0.0 if config.active_backend.replay else forecast_hours(forecast, models, jobs)
-    cost = _describe_forecast(forecast, dollars, hours) + limit
-    details = _describe_models(config, {"actor", *forecast.calls}), *lines, cost
-    print_plan(first, *details, *notes)
-    large = [] if config.active_backend.replay else list_large_costs(forecast, models, price_of, jobs)
+        cost += f"; --max-cost {format_dollars(start.max_cost)} is less, and stops it there: what is finished is kept"
+    backend = _describe_models(config, {"actor", *forecast.calls})
+    print_plan(first, backend, *lines, cost, *notes)
+
+    large = [] if is_replay else list_large_costs(forecast, models, price_of, jobs)
     if start.dry_run or start.yes or not large:
         return
     question = f"this may cost {' and '.join(large)}"
@@ -141,7 +143,8 @@ class ProgressBar:
 
 
 class RunProgress(ProgressBar):
-    title, tokens = "units", 0
+    title = "units"
+    tokens = 0
 
     def follow(self, events: EventStream) -> None:
         super().follow(events)
@@ -155,15 +158,24 @@ class RunProgress(ProgressBar):
 
     def on_job_finished(self, event: UnitFinished) -> None:
         record = event.record
-        # Accumulators are without the points held at reset.
-        scores = [(trajectory.accumulator, trajectory.solved) for trajectory in record.trajectories]
-        outcomes = " ".join(f"{points}{' solved' * (solved and points < SOLVED_SCORE)}" for points, solved in scores)
-        text = f"error: {record.trials[-1].error}" if record.has_errors else outcomes
-        text += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
+        if record.has_errors:
+            text = f"error: {record.trials[-1].error}"
+        else:
+            text = " ".join(_describe_score(trajectory) for trajectory in record.trajectories)
+        for trial in record.trials:
+            if trial.stalled:
+                text += f", trial {trial.trial} stalled"
+
         with self._lock:
             self.done += 1
             text = f"{record.arm} {event.work.name}: {text}"
             self.update_bar(f"{text}  {format_tokens(self.tokens)} tokens", text)
+
+
+def _describe_score(trajectory: Trajectory) -> str:
+    """Return the accumulator, which is without the points held at reset, and so may be low where a trial is solved."""
+    points = trajectory.accumulator
+    return f"{points} solved" if trajectory.solved and points < SOLVED_SCORE else str(points)
 
 
 class CompileProgress(ProgressBar):
@@ -222,10 +234,12 @@ def plan_and_play(
         return
     outcome, limit = _play_watched(planned, start, jobs, engine)
     print_report(planned.store, make_price_lookup(planned.config.prices))
+
     folder = planned.store.folder
     first = planned.plan.units[0].variant.key
     echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
-    exit_if_incomplete(outcome, limit, sum(record.stalled_trials for record in planned.store.records()))
+    stalled = sum(record.stalled_trials for record in planned.store.records())
+    exit_if_incomplete(outcome, limit, stalled)
 
 
 def _plan(
@@ -251,6 +265,7 @@ def _plan(
     for file, reason in planned.store.set_aside.items():
         fate = "to be quarantined" if start.dry_run else "quarantined"
         print_status(f"{reason}: {fate} as {file.name}; its unit is played again")
+
     plan = planned.plan
     first = (
         f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(plan.variants, 'variant')} = "
@@ -258,8 +273,12 @@ def _plan(
         f"{plan.protocol}, into {planned.store.folder}"
     )
     notes = _describe_programs(programs, planned)
-    calls = forecast_calls(plan, [] if has_ended else planned.left, planned.played)
-    lines = [*_describe_plan(planned), *filter(None, [describe_detectable(plan, spread, spread_source)])]
+    jobs_left = [] if has_ended else planned.left
+    calls = forecast_calls(plan, jobs_left, planned.played)
+
+    lines = list(_describe_plan(planned))
+    if detectable := describe_detectable(plan, spread, spread_source):
+        lines.append(detectable)
     if plan.announced is not None:
         needed = count_needed_differences(len(plan.announced.pairs))
         lines.append(describe_rounds(plan.announced, needed))
@@ -303,7 +322,8 @@ def exit_if_incomplete(outcome: RunOutcome | None, limit: str, stalled: int = 0)
         problems.append("to be rid of these variants, leave them out (--variants) or mend their data, in another --out")
     if outcome.untrained:
         problems.append(f"{len(outcome.untrained)} units were not played: what they start from errored")
-    if errored := len(outcome.errored) - len(outcome.skipped):
+    errored = len(outcome.errored) - len(outcome.skipped)
+    if errored:
         problems.append(f"{errored} ended in errors; repeat the command to resume from their last good trial")
     if stalled:
         trials = format_plural(stalled, "trial")
@@ -313,6 +333,7 @@ def exit_if_incomplete(outcome: RunOutcome | None, limit: str, stalled: int = 0)
     if limit:
         problems.append(limit)
     problems += _describe_faults(outcome)
+
     if problems:
         print_status("\n".join(problems))
         raise typer.Exit(1)
@@ -321,11 +342,13 @@ def exit_if_incomplete(outcome: RunOutcome | None, limit: str, stalled: int = 0)
 def _describe_faults(outcome: RunOutcome) -> Iterator[str]:
     """Yield the units that are errors of the environment's code, each with its message, whose last line is the line of
     the user's code."""
-    if left_out := len(outcome.faulty[:-SHOWN]):
+    left_out = len(outcome.faulty[:-SHOWN])
+    if left_out:
         yield f"the environment's code failed in {left_out} further units"
     for record in outcome.faulty[-SHOWN:]:
         failure = record.trials[-1].failure
-        yield f"{record.arm} {record.key}: {failure.message if failure else ''}"
+        message = failure.message if failure else ""
+        yield f"{record.arm} {record.key}: {message}"
 
 
 def replay_run(source: Path, out: Path | None, start: Start, jobs: int, engine: Engine) -> None:
@@ -338,6 +361,7 @@ def replay_run(source: Path, out: Path | None, start: Start, jobs: int, engine: 
         raise UsageError(f"{out} is the original run; name another --out")
     recorded = list(store.records())
     print_left_out_files(store)
+
     with TemporaryDirectory(prefix="rsso-dspy-") as folder:
         inputs = Path(folder) / "given"
         replay_store = Store(out or Path(folder) / "again")
@@ -347,7 +371,8 @@ def replay_run(source: Path, out: Path | None, start: Start, jobs: int, engine: 
         for order in orders:
             spec = order.locate_files(inputs, replay_store.folder)
             files = {file.stem: str(file) for file in spec.compiled}
-            playing = load_programs([files.get(name, name) for name in spec.programs], spec.unconfirmed)
+            names = [files.get(name, name) for name in spec.programs]
+            playing = load_programs(names, spec.unconfirmed)
             planned = _plan(config, spec, playing, start, jobs, engine)
             store.check_identity(planned.identity, fingerprint_programs(planned.programs))
             if not start.dry_run:
@@ -360,23 +385,33 @@ def _compare_records(folder: Path, recorded: Sequence[JobRecord], again: Store) 
     """Print whether the replayed records are equal, else what differs first in each; exit with code 1 then."""
     equal = 0
     errored = 0
-    lines: list[str] = []
+    differences: list[str] = []
     for record in recorded:
-        name = f"{record.arm} {record.key}" + (" (training)" if isinstance(record, TrainingRecord) else "")
+        name = f"{record.arm} {record.key}"
+        if isinstance(record, TrainingRecord):
+            name += " (training)"
         replayed = again.load(record)
         if record.has_errors:
             errored += 1
-        elif replayed is None or replayed.has_errors:
-            lines.append(f"{name} was not played")
-        elif difference := _find_difference(_dump_comparable(record, record), _dump_comparable(replayed, record)):
-            recorded_value, replayed_value = (json.dumps(value, ensure_ascii=False) for value in difference[1:])
-            lines.append(f"{name}: {difference[0]} is {recorded_value:.100} in {folder} and {replayed_value:.100} now")
-        else:
+            continue
+        if replayed is None or replayed.has_errors:
+            differences.append(f"{name} was not played")
+            continue
+
+        difference = _find_difference(_dump_comparable(record, record), _dump_comparable(replayed, record))
+        if difference is None:
             equal += 1
-    is_equal = equal > 0 and not lines
+            continue
+        path, recorded_value, replayed_value = difference
+        recorded_text = json.dumps(recorded_value, ensure_ascii=False)
+        replayed_text = json.dumps(replayed_value, ensure_ascii=False)
+        differences.append(f"{name}: {path} is {recorded_text:.100} in {folder} and {replayed_text:.100} now")
+
+    is_equal = equal > 0 and not differences
+    verdict = "equal: " if is_equal else ""
     left_out = f"; {errored} with errors left out" if errored else ""
-    echo(f"{'equal: ' if is_equal else ''}{equal} of {equal + len(lines)} records are equal{left_out}")
-    for line in lines[:SHOWN]:
+    echo(f"{verdict}{equal} of {equal + len(differences)} records are equal{left_out}")
+    for line in differences[:SHOWN]:
         echo(f"  {line}")
     if not is_equal:
         raise typer.Exit(1)
@@ -386,22 +421,26 @@ def _dump_comparable(record: JobRecord, of: JobRecord) -> dict[str, Any]:
     """Return what a replay gives again: no provenance, and no counts of trials of `of` whose simulator died."""
     data = dump_record(record) | {"provenance": None}
     for trial, result in zip(data["trials"], of.trials, strict=False):
-        trial |= dict.fromkeys(("replayed", "usage", "failures", "sent") if result.replayed else ())
+        if result.replayed:
+            trial |= dict.fromkeys(("replayed", "usage", "failures", "sent"))
     return data
 
 
 def _find_difference(ours: Any, theirs: Any, path: str = "") -> tuple[str, Any, Any] | None:
     """Return the dotted path of the first value inside that differs, and both values; None if all are equal."""
+    pairs: list[tuple[Any, Any, Any]]
     if isinstance(ours, dict) and isinstance(theirs, dict):
         pairs = [(key, ours.get(key), theirs.get(key)) for key in {**ours, **theirs}]
     elif isinstance(ours, list) and isinstance(theirs, list):
         pairs = [(number, *pair) for number, pair in enumerate(zip_longest(ours, theirs))]
     else:
         return None if ours == theirs else (path, ours, theirs)
-    differences = (
-        _find_difference(our_value, their_value, f"{path}.{key}".lstrip(".")) for key, our_value, their_value in pairs
-    )
-    return next(filter(None, differences), None)
+
+    for key, our_value, their_value in pairs:
+        difference = _find_difference(our_value, their_value, f"{path}.{key}".lstrip("."))
+        if difference is not None:
+            return difference
+    return None
 
 
 # Plans
@@ -416,14 +455,16 @@ def _describe_plan(planned: Run) -> Iterator[str]:
     plan = planned.plan
     units = sum(isinstance(work, Unit) for work in planned.left)
     for arm, stream in plan.streams.items():
-        reason = "" if plan.stream_trials == plan.rules.trials else " as protocol.stream_trials says"
-        trials = (
-            f"{format_plural(plan.stream_trials, 'trial')} each{reason}; each starts from what the one before it left"
-        )
-        yield f"{arm.name}: one stream of {format_plural(stream, 'unit')}, {trials}"
+        trials = f"{format_plural(plan.stream_trials, 'trial')} each"
+        if plan.stream_trials != plan.rules.trials:
+            trials += " as protocol.stream_trials says"
+        size = format_plural(stream, "unit")
+        yield f"{arm.name}: one stream of {size}, {trials}; each starts from what the one before it left"
+
     if plan.trainings:
+        trainings = format_plural(plan.trainings, "training")
         episodes = format_plural(sum(len(training.episodes) for training in plan.trainings), "episode")
-        yield f"{format_plural(plan.trainings, 'training')} of {episodes} before, {len(planned.left) - units} to play"
+        yield f"{trainings} of {episodes} before, {len(planned.left) - units} to play"
     yield f"{format_plural(len(plan.units) - units, 'unit')} finished, {units} to play"
 
 
@@ -443,12 +484,17 @@ def _describe_forecast(forecast: Forecast, dollars: float | None, hours: float) 
         return "no model calls left"
     input_tokens, output_tokens = map(format_tokens, forecast.tokens)
     per_role = ", ".join(f"{role} {count:,}" for role, count in forecast.calls.items())
-    return (
+    text = (
         f"at most {forecast.total_calls:,} model calls ({per_role}) if no answer has to be asked for again; "
         f"about {input_tokens} tokens in and {output_tokens} out if every trial uses all its steps"
-        + (f", {format_dollars(dollars)} uncached" if dollars else ", unpriced" if dollars is None else "")
-        + (f", {_format_duration(hours)} at {SECONDS_PER_CALL:g} s an answer" if hours else "")
     )
+    if dollars is None:
+        text += ", unpriced"
+    elif dollars:
+        text += f", {format_dollars(dollars)} uncached"
+    if hours:
+        text += f", {_format_duration(hours)} at {SECONDS_PER_CALL:g} s an answer"
+    return text
 
 
 def _describe_programs(programs: Programs, planned: Run) -> Iterator[str]:
@@ -478,11 +524,11 @@ def compile_and_print(
     kept_rollouts = 0 if finished else RolloutLogs(out).check_request(request.describe(config))
     options = request.options
     teacher = request.teacher
-    steps = f"each of the protocol's steps, {options.steps} at most; {jobs} at once"
     if not (finished or kept_rollouts or start.dry_run):  # what is kept may be all that it takes
         start.check_backend(config)
         if teacher and teacher.backend:
             check_backend(teacher.backend, lambda *_: "--teacher")
+
     plays_by_rules = config.active_backend.resolve_role("actor").model == EMBEDDED
     notes = [*request.notes, *describe_power(request, plays_by_rules)]
     notes += [source.describe_unknown() for source in experience if source.unknown]
@@ -494,30 +540,39 @@ def compile_and_print(
     if kept_rollouts:
         rollouts = format_plural(kept_rollouts, "rollout")
         notes.insert(0, f"{rollouts} of an attempt that was cut short are kept, and not played again")
+    if finished:
+        notes.append(f"{out} holds the result already: kept")
+
+    trials = format_plural(options.trials, "trial")
+    steps = f"each of the protocol's steps, {options.steps} at most; {jobs} at once"
     announce(
         replace(start, yes=start.yes or finished is not None),
         config,
         request.forecast(protocol),
         f"plan: {request.optimizer.name} compiles {request.method.name} on {request.calibration.size} ({calib}), "
         f"protocol {protocol.id}, into {out}",
-        [f"at most {request.max_rollouts} rollouts of {format_plural(options.trials, 'trial')}, {steps}"],
-        [*notes, *([f"{out} holds the result already: kept"] if finished else [])],
+        [f"at most {request.max_rollouts} rollouts of {trials}, {steps}"],
+        notes,
         teacher.models if teacher else {},
         jobs,
     )
     if start.dry_run:
         return
-    if not (compiled := finished):
-        resume_hint = f"{out} holds the best so far; repeat the command, no rollout is played twice"
-        watch = CompileProgress(request.max_rollouts)
-        skills = "skills" in request.method.memories
-        with open_watched(watch, config, jobs, skills, resume_hint) as (live, events):
-            compiled = compile_agent(Agent(request.method.name), live, request, jobs, events, out)
+
+    compiled = finished or _compile_watched(request, config, out, jobs)
     echo("\n".join(describe_compile(compiled)))
     _tell_cut_answers(compiled.usage, config.backend, teacher.name if teacher else "")
+    verb = "evaluate" if compiled.improved or compiled.candidate else "show"
     flag = " --candidate" if compiled.candidate else ""
-    verb = format_command("evaluate" if compiled.improved or compiled.candidate else "show", out)
-    echo(f"\nprogram: {out}  ({verb}{flag})")
+    echo(f"\nprogram: {out}  ({format_command(verb, out)}{flag})")
+
+
+def _compile_watched(request: CompileRequest, config: Config, out: Path, jobs: int) -> Compiled:
+    resume_hint = f"{out} holds the best so far; repeat the command, no rollout is played twice"
+    watch = CompileProgress(request.max_rollouts)
+    skills = "skills" in request.method.memories
+    with open_watched(watch, config, jobs, skills, resume_hint) as (live, events):
+        return compile_agent(Agent(request.method.name), live, request, jobs, events, out)
 
 
 # Constitutions
@@ -531,34 +586,42 @@ def build_and_print(build: ConstitutionBuild, head: str, notes: Sequence[str], s
     elif build.out.exists():
         raise UsageError(f"{build.out} already exists; remove it or name another file with -o")
     else:
-        work = [list_pending_jobs(plan, store) for plan, store in zip(build.plans, build.make_stores(), strict=True)]
-        calls = Counter[str]()
-        for plan, jobs in zip(build.plans, work, strict=True):
-            calls += Counter(forecast_calls(plan, jobs).calls)
-        episodes = sum(len(plan.units) for plan in build.plans)
-        pending = sum(map(len, work))
-        if pending and not start.dry_run:
-            start.check_backend(build.config)
-        first = f"plan: {head}, protocol {build.plan.protocol}, into {build.out}"
-        progress = f"{episodes} episodes in sequence, {episodes - pending} finished, {pending} to play"
-        announce(start, build.config, Forecast(dict(calls)), first, [progress], notes)
+        _announce_build(build, head, notes, start)
     if start.dry_run:
         return
+
     book = finished or _build_watched(build, start.max_cost)
     print_constitution(book)
     entries = itemize_build_costs(book, build.config)
     usage = {entry.role: entry.usage for entry in entries}
-    echo(f"building it took {describe_spending(usage, sum_amounts(entry.billed for entry in entries))}")
+    dollars = sum_amounts(entry.billed for entry in entries)
+    echo(f"building it took {describe_spending(usage, dollars)}")
     _tell_cut_answers(usage, build.config.backend)
     echo(f"\nconstitution: {build.out}  ({format_command('run', '--methods', 'rsso', '--constitution', build.out)})")
 
 
+def _announce_build(build: ConstitutionBuild, head: str, notes: Sequence[str], start: Start) -> None:
+    work = [list_pending_jobs(plan, store) for plan, store in zip(build.plans, build.make_stores(), strict=True)]
+    calls = Counter[str]()
+    for plan, jobs in zip(build.plans, work, strict=True):
+        calls += Counter(forecast_calls(plan, jobs).calls)
+    episodes = sum(len(plan.units) for plan in build.plans)
+    pending = sum(map(len, work))
+    if pending and not start.dry_run:
+        start.check_backend(build.config)
+
+    first = f"plan: {head}, protocol {build.plan.protocol}, into {build.out}"
+    progress = f"{episodes} episodes in sequence, {episodes - pending} finished, {pending} to play"
+    announce(start, build.config, Forecast(dict(calls)), first, [progress], notes)
+
+
 def _tell_cut_answers(usage: Mapping[str, Usage], backend: str, teacher: str = "") -> None:
     for role, counts in usage.items():
-        if counts.truncated:
-            name = teacher if role.startswith(TEACHING) else backend
-            setting = f"backends.{name}.roles.{role.removeprefix(TEACHING)}.max_tokens"
-            echo(f"{format_plural(counts.truncated, 'answer')} of the {role} cut off at max_tokens: raise {setting}")
+        if not counts.truncated:
+            continue
+        name = teacher if role.startswith(TEACHING) else backend
+        setting = f"backends.{name}.roles.{role.removeprefix(TEACHING)}.max_tokens"
+        echo(f"{format_plural(counts.truncated, 'answer')} of the {role} cut off at max_tokens: raise {setting}")
 
 
 def _build_watched(build: ConstitutionBuild, max_cost: float | None) -> ConstitutionFile:

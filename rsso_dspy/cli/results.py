@@ -68,27 +68,24 @@ def show_unit(folder: Path, unit: str | None, arm: str | None, trial: int | None
     if not records:
         raise UsageError("no unit is finished yet; repeat the run's command")
     if unit is None:
-        for record in records:
-            scores = " ".join(str(trajectory.accumulator) for trajectory in record.trajectories) or "error"
-            echo(f"{record.key}  {record.arm}  seed {record.seed}: {scores}")
+        _list_scores(records)
         return
-    records_by_arm = {record.arm: record for record in reversed(records) if record.key == unit}
-    if not records_by_arm:
-        raise UnknownName("unit", unit, {record.key for record in records})
-    if arm is not None and arm not in records_by_arm:
-        raise UnknownName("arm", arm, records_by_arm)
-    record = records_by_arm[arm or [*records_by_arm][-1]]
+
+    record = _choose_record(records, unit, arm)
     results = [result for result in record.trials if trial in (None, result.trial)]
     if not results:
         raise UsageError(f"{unit} has trials 1 to {len(record.trials)}, not {trial}")
     taught = group_values((item.trial, item) for item in trace_learnt_items(record))
+
     print_paragraph(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
     if record.rule_based:
         print_paragraph(RULE_BASED_NOTE, dim=True)
     for trajectory in record.trajectories[:1]:
         print_lines(trajectory.task.strip())
-    for item in taught.get(0, ()) if trial is None else ():
-        _print_taught(record, item, "held from the start")
+    if trial is None:
+        for item in taught.get(0, ()):
+            _print_taught(record, item, "held from the start")
+
     calls: Mapping[int, Sequence[Call]] = {}
     if prompts:
         try:
@@ -98,7 +95,24 @@ def show_unit(folder: Path, unit: str | None, arm: str | None, trial: int | None
     for result in results:
         _print_trial(record, result, calls.get(result.trial, ()))
         for item in taught.get(result.trial, ()):
-            _print_taught(record, item, f"learned{f' at step {item.step}' if item.step else ''}")
+            when = f"learned at step {item.step}" if item.step else "learned"
+            _print_taught(record, item, when)
+
+
+def _list_scores(records: Sequence[JobRecord]) -> None:
+    for record in records:
+        scores = " ".join(str(trajectory.accumulator) for trajectory in record.trajectories)
+        echo(f"{record.key}  {record.arm}  seed {record.seed}: {scores or 'error'}")
+
+
+def _choose_record(records: Sequence[JobRecord], unit: str, arm: str | None) -> JobRecord:
+    """Return a unit's record of an arm, by default of the first one."""
+    records_by_arm = {record.arm: record for record in reversed(records) if record.key == unit}
+    if not records_by_arm:
+        raise UnknownName("unit", unit, {record.key for record in records})
+    if arm is not None and arm not in records_by_arm:
+        raise UnknownName("arm", arm, records_by_arm)
+    return records_by_arm[arm or [*records_by_arm][-1]]
 
 
 def _print_trial(record: JobRecord, result: TrialResult, calls: Sequence[Call]) -> None:
@@ -107,10 +121,15 @@ def _print_trial(record: JobRecord, result: TrialResult, calls: Sequence[Call]) 
     if result.trajectory is None:
         print_paragraph(f"Trial {result.trial}: error, no score: {result.error or ''}", color="red")
         return
+
     trajectory = result.trajectory
     ending = "out of steps" if trajectory.outcome == "budget" else trajectory.outcome
-    budget = record.budget if isinstance(record, UnitRecord) else record.budgets[result.trial - 1]
-    where = "" if isinstance(record, UnitRecord) else f" ({trajectory.variant.key})"
+    if isinstance(record, UnitRecord):
+        budget = record.budget
+        where = ""
+    else:
+        budget = record.budgets[result.trial - 1]
+        where = f" ({trajectory.variant.key})"
     print_paragraph(
         f"Trial {result.trial}{where}: {ending} after {len(trajectory.steps)} of {budget} steps, "
         f"accumulator {trajectory.accumulator}, environment score {trajectory.environment_score}, "
@@ -118,6 +137,7 @@ def _print_trial(record: JobRecord, result: TrialResult, calls: Sequence[Call]) 
         f"{trajectory.asked_back} asked back, {trajectory.no_effect} without effect",
         bold=True,
     )
+
     previous_messages: dict[tuple[str, int], Any] = {}
     print_lines(trajectory.start.look, STEP_INDENT)
     for number, step in enumerate(trajectory.steps, start=1):
@@ -156,36 +176,50 @@ def _print_step(number: int, step: Step) -> None:
 
 def _print_call(call: Call, before: dict[tuple[str, int], Any]) -> None:
     """Print a call without the messages that repeat those of the previous request of its role, kept in `before`."""
-    parameters = ", ".join(f"{name} {value}" for name, value in call.request["parameters"].items())
     messages = [(message.get("role"), text_of(message.get("content"))) for message in call.request["messages"]]
-    new_messages = [message for place, message in enumerate(messages) if before.get((call.role, place)) != message]
-    before |= {(call.role, place): message for place, message in enumerate(messages)}
+    new_messages = []
+    for place, message in enumerate(messages):
+        if before.get((call.role, place)) != message:
+            new_messages.append(message)
+        before[call.role, place] = message
+
+    parameters = ", ".join(f"{name} {value}" for name, value in call.request["parameters"].items())
     repetition = f"{len(messages) - len(new_messages)} of {len(messages)} messages as in the previous request"
     echo(f"      [sent, {call.role}] {call.request['model']}; {parameters}; {repetition}", fg="cyan")
     for role, text in new_messages:
         echo(f"      [{role}]\n{indent_text(text)}", fg="cyan")
+
     failed = f", {len(call.failed)} failed attempts before" if call.failed else ""
     name = f", {call.served}" if call.served else ""
     echo(f"      [answered{name}, {call.seconds:g} s{failed}]", dim=True)
-    error = call.error and f"{call.error.get('kind')}: {call.error.get('message')}"
-    echo(indent_text(error or call.text), dim=True)
+    if call.error:
+        answer = f"{call.error.get('kind')}: {call.error.get('message')}"
+    else:
+        answer = call.text
+    echo(indent_text(answer), dim=True)
 
 
 def _print_taught(record: JobRecord, item: LearntItem, when: str) -> None:
-    reads = ", ".join(f"trial {trial} steps {first}-{last}" for trial, first, last in item.reads) or "no step"
-    name = "" if item.name == item.id and item.kind == "rule" else f" {item.name}"
-    print_paragraph(f"{when}, {item.kind}{name} ({item.id}; read at {reads})", bold=True)
-    skills = record.memories.get("skills", {}).get("skills", ()) if item.kind == "skill" else ()
-    summary = [f"Summary: {skill['summary']}" for skill in skills if skill["id"] == item.id]
-    for line in [*summary, *item.text.splitlines()]:
+    reads = ", ".join(f"trial {trial} steps {first}-{last}" for trial, first, last in item.reads)
+    is_named_by_id = item.name == item.id and item.kind == "rule"
+    name = "" if is_named_by_id else f" {item.name}"
+    print_paragraph(f"{when}, {item.kind}{name} ({item.id}; read at {reads or 'no step'})", bold=True)
+
+    if item.kind == "skill":
+        for skill in record.memories.get("skills", {}).get("skills", ()):
+            if skill["id"] == item.id:
+                print_paragraph(f"Summary: {skill['summary']}", "  ")
+    for line in item.text.splitlines():
         print_paragraph(line, "  ")
 
 
 def load_calls(store: Store, record: JobRecord) -> Mapping[int, Sequence[Call]]:
     """Return the calls of a record by trial. Raises `NotRecorded` where its log cannot be read."""
     log = store.read_log(record)
-    by_trial = log.make_answers("").trials
-    return {trial: [log.decode(lines) for lines in calls] for trial, calls in by_trial.items()}
+    calls_by_trial = {}
+    for trial, calls in log.make_answers("").trials.items():
+        calls_by_trial[trial] = [log.decode(lines) for lines in calls]
+    return calls_by_trial
 
 
 # A compiled program
@@ -213,12 +247,17 @@ def describe_compile(compiled: Compiled) -> Iterator[str]:
     )
     if compiled.abandoned:
         yield f"attempts that were cut short cost more: {describe_spending(compiled.abandoned)}"
+
     if compiled.improved or compiled.candidate:
-        yield f"{'changed' if compiled.improved else 'the candidate changes'}: {', '.join(compiled.changes)}"
+        verb = "changed" if compiled.improved else "the candidate changes"
+        yield f"{verb}: {', '.join(compiled.changes)}"
     if not compiled.improved:
-        beside = f"and {_name_kept(compiled)} beside it, which plays only by evaluate --candidate"
-        yield f"The file holds the zero-shot program, {beside if compiled.candidate else 'marked as such'}."
-    yield from (f"note: {note}" for note in compiled.notes)
+        rest = "marked as such"
+        if compiled.candidate:
+            rest = f"and {_name_kept(compiled)} beside it, which plays only by evaluate --candidate"
+        yield f"The file holds the zero-shot program, {rest}."
+    for note in compiled.notes:
+        yield f"note: {note}"
     if compiled.rule_based:
         yield RULE_BASED_NOTE
 
@@ -233,10 +272,12 @@ def _describe_val_scores(compiled: Compiled) -> str:
     if not compiled.gained_on_val:
         means = f"metric {100 * baseline.metric:.1f}, Mean {baseline.mean:.1f}"
         return f"nothing better than the zero-shot program was found ({means}), on {on}"
-    candidates = sum(bool(tried.scores) and not tried.placebo for tried in compiled.tried[1:])
-    best = f"the best of {candidates} candidates there" if candidates > 1 else "the one candidate"
+
+    candidates = [tried for tried in compiled.tried[1:] if tried.scores and not tried.placebo]
+    best = f"the best of {len(candidates)} candidates there" if len(candidates) > 1 else "the one candidate"
     metric = f"metric {100 * baseline.metric:.1f} -> {100 * candidate.metric:.1f}"
-    return f"on {on}, where it is {best}: {metric}, Mean {baseline.mean:.1f} -> {candidate.mean:.1f}"
+    mean = f"Mean {baseline.mean:.1f} -> {candidate.mean:.1f}"
+    return f"on {on}, where it is {best}: {metric}, {mean}"
 
 
 def _count_programs(compiled: Compiled) -> str:
@@ -248,16 +289,23 @@ def _count_programs(compiled: Compiled) -> str:
             stage = "on all of val"
         elif tried.dropped:
             stage = "dropped on val"
+        elif compiled.count_val_played(tried):
+            stage = "cut short on val"
         else:
-            stage = "cut short on val" if compiled.count_val_played(tried) else "on train alone"
+            stage = "on train alone"
         groups.setdefault(stage, []).append(number)
+
     counts = [f"{len(numbers):,} {stage} ({_join_numbers(numbers)})" for stage, numbers in groups.items()]
     return f"{format_plural(compiled.tried, 'program')} tried: {', '.join(counts) or 'no rollout came to its end'}"
 
 
 def _number_programs(compiled: Compiled) -> list[tuple[int, TriedProgram]]:
     """The programs with their numbers; files of early versions only have the order."""
-    return [(place if tried.number is None else tried.number, tried) for place, tried in enumerate(compiled.tried)]
+    numbered = []
+    for place, tried in enumerate(compiled.tried):
+        number = place if tried.number is None else tried.number
+        numbered.append((number, tried))
+    return numbered
 
 
 def _join_numbers(numbers: Sequence[int]) -> str:
@@ -273,8 +321,10 @@ def _join_numbers(numbers: Sequence[int]) -> str:
 
 def _name_kept(compiled: Compiled) -> str:
     """The kept candidate by its number, where the file lists it."""
-    numbers = [number for number, tried in _number_programs(compiled) if tried.program == compiled.chosen_program]
-    return f"candidate {numbers[0]}" if numbers else "the candidate"
+    for number, tried in _number_programs(compiled):
+        if tried.program == compiled.chosen_program:
+            return f"candidate {number}"
+    return "the candidate"
 
 
 def describe_spending(usage: Mapping[str, Usage], amount: float | None = 0.0, calls: int | None = None) -> str:
@@ -297,38 +347,28 @@ def _describe_origin(file: Path, compiled: Compiled) -> Iterator[str]:
             f"{format_command('evaluate', file)}"
         )
         yield f"differs from the zero-shot program in: {', '.join(compiled.changes) or 'nothing'}"
-        yield from (f"note: {note}" for note in compiled.notes)
+        for note in compiled.notes:
+            yield f"note: {note}"
     else:
         yield from describe_compile(compiled)
-        taught = f"; teacher: {compiled.teacher}" if compiled.teacher else ""
-        yield f"model: {compiled.model}; proposer: {compiled.proposer}{taught}"
+        teacher = f"; teacher: {compiled.teacher}" if compiled.teacher else ""
+        yield f"model: {compiled.model}; proposer: {compiled.proposer}{teacher}"
         yield f"protocol: {compiled.protocol}, seed {compiled.seed}"
+
     for part in ("train", "val", "confirm"):
         if keys := getattr(compiled, part):
             yield f"{part}, {format_plural(keys, 'variant')}: {', '.join(keys)}"
     if of := compiled.environment:
-        yield f"benchmark: {of.name} {of.version}" + (f", simplification {of.simplification}" * bool(of.simplification))
+        simplification = f", simplification {of.simplification}" if of.simplification else ""
+        yield f"benchmark: {of.name} {of.version}{simplification}"
 
 
 def _print_candidates(compiled: Compiled) -> None:
     """Print every program that was tried, in a table, and below it why some were not played on all of val."""
     if not compiled.tried:
         return
-    rows = []
-    for number, tried in _number_programs(compiled):
-        scores = tried.scores
-        rows.append(
-            (
-                tried.program[:12],
-                number,
-                ", ".join(_describe_kind(compiled, number, tried)),
-                _abridge_changes(tried.changes),
-                "" if tried.nearest is None else f"{tried.nearest}: {tried.apart}",
-                (compiled.count_val_played(tried), len(compiled.val)),
-                format_number(100 * scores.metric if scores else None, ".1f"),
-                format_number(scores.mean if scores else None, ".1f"),
-            )
-        )
+    rows = [_list_cells(compiled, number, tried) for number, tried in _number_programs(compiled)]
+
     echo()
     many = format_plural(compiled.tried, "program")
     print_paragraph(f"{many} tried; scores from 0 to 100, over the val variants that each was played on", bold=True)
@@ -343,19 +383,46 @@ def _print_candidates(compiled: Compiled) -> None:
             print_paragraph(f"{number}: {tried.left}", "  ")
 
 
+def _list_cells(compiled: Compiled, number: int, tried: TriedProgram) -> list[Any]:
+    """Return the cells of a program in the table of those that were tried."""
+    scores = tried.scores
+    metric = 100 * scores.metric if scores else None
+    mean = scores.mean if scores else None
+    nearest = "" if tried.nearest is None else f"{tried.nearest}: {tried.apart}"
+    return [
+        tried.program[:12],
+        number,
+        ", ".join(_describe_kind(compiled, number, tried)),
+        _abridge_changes(tried.changes),
+        nearest,
+        (compiled.count_val_played(tried), len(compiled.val)),
+        format_number(metric, ".1f"),
+        format_number(mean, ".1f"),
+    ]
+
+
 def _abridge_changes(changes: Sequence[RoleChange]) -> str:
     """How much each role's prompt differs; roles that differ alike are named together, many of them by their number."""
     roles = group_values((change.counts, change.role) for change in changes)
-    return "; ".join(
-        f"{', '.join(names) if len(names) <= MOST_NAMED else f'{len(names)} roles'} {counts}"
-        for counts, names in roles.items()
-    )
+    parts = []
+    for counts, names in roles.items():
+        together = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} roles"
+        parts.append(f"{together} {counts}")
+    return "; ".join(parts)
 
 
 def _describe_kind(compiled: Compiled, number: int, tried: TriedProgram) -> Iterator[str]:
     """Where a program came from, and what became of it."""
-    usual = "start" if number == 0 else "placebo" if tried.placebo else "candidate"  # of files that do not say
-    yield tried.origin or usual
+    if tried.origin:
+        yield tried.origin
+    # Files of early versions do not say.
+    elif number == 0:
+        yield "start"
+    elif tried.placebo:
+        yield "placebo"
+    else:
+        yield "candidate"
+
     if tried.dropped:
         yield "dropped"
     if number > 0 and tried.program == compiled.chosen_program:
@@ -367,15 +434,23 @@ def _print_role(role: RoleDifference) -> None:
     print_paragraph(f"{role.name}: {'changed' if role.changed else 'the zero-shot instruction'}", bold=True)
     marks = {"same": ("", None), "removed": ("- ", "red"), "added": ("+ ", "green")}
     for op, text in role.rows:
-        print_paragraph(f"{marks[op][0]}{text}", "  ", color=marks[op][1])
+        mark, color = marks[op]
+        print_paragraph(f"{mark}{text}", "  ", color=color)
     if role.fields:
         print_paragraph(f"field descriptions that differ: {', '.join(role.fields)}", "  ")
+
     for number, demo in enumerate(role.added, start=1):
         print_paragraph(f"demonstration {number} of {len(role.added)}", "  ", bold=True)
         for field, text in demo.items():
-            flat = " ".join(text.split())
-            cut = f"{flat[:ABRIDGED].rstrip()} ... ({len(text):,} characters)" if len(flat) > ABRIDGED else flat
-            print_paragraph(f"{field}: {cut}", "    ")
+            print_paragraph(f"{field}: {_abridge(text)}", "    ")
+
+
+def _abridge(text: str) -> str:
+    """Return a text on one line, a long one by its beginning and its length."""
+    flat = " ".join(text.split())
+    if len(flat) <= ABRIDGED:
+        return flat
+    return f"{flat[:ABRIDGED].rstrip()} ... ({len(text):,} characters)"
 
 
 def print_constitution(book: ConstitutionFile) -> None:
@@ -401,21 +476,25 @@ def load_folders(folders: Sequence[Path]) -> tuple[PooledRuns, RunRecords]:
     """Load what was played in folders of runs, naming the files that cannot be read, or in those of logs of Reflexion.
     Raises `UsageError` where there is nothing."""
     log_folders = [parse_log_folder(folder) for folder in folders]
-    if logs := [folder for folder in log_folders if holds_reflexion_logs(folder.path)]:
-        if len(logs) < len(folders):
-            raise UsageError(
-                f"{logs[0].path} holds logs of Reflexion, which only number their environments: nobody knows which of "
-                "them a run played too, so nothing can be compared; report the folders apart"
-            )
+    logs = [folder for folder in log_folders if holds_reflexion_logs(folder.path)]
+    if logs and len(logs) < len(folders):
+        raise UsageError(
+            f"{logs[0].path} holds logs of Reflexion, which only number their environments: nobody knows which of "
+            "them a run played too, so nothing can be compared; report the folders apart"
+        )
+    if logs:
         reflexion_logs = read_reflexion_logs(logs)
         return PooledRuns([]), RunRecords(reflexion_logs.records, success_only=True, remarks=reflexion_logs.remarks)
-    if labelled := [folder for folder in log_folders if folder.name]:
-        if not labelled[0].path.is_dir():
-            raise UsageError(f"{labelled[0].path} is no folder")
+
+    labelled = [folder for folder in log_folders if folder.name]
+    if labelled and not labelled[0].path.is_dir():
+        raise UsageError(f"{labelled[0].path} is no folder")
+    if labelled:
         raise UsageError(
             f"{labelled[0].path} holds no logs of Reflexion. {labelled[0].name}= names the arm of such a folder; those "
             "of a run have names already"
         )
+
     pool = open_runs(folders)
     pooled = replace(collect_played(pool), advisors=dict(_find_advisors(pool)))
     for store in pool.stores:
@@ -430,14 +509,23 @@ def _find_advisors(pool: PooledRuns) -> Iterator[tuple[str, str]]:
     for store in pool.stores:
         for path, text in read_given(store).items():
             kind, _, name = Path(path).parts[0].partition("+")
-            if kind == "constitution":
-                with suppress(ValueError, TypeError, AttributeError):
-                    provenance = json.loads(text).get("provenance", {})
-                    models = {} if provenance.get("writer") == "omnireflect-symbolic" else provenance.get("models", {})
-                    advisor = str(models.get("advisor", "patterns" if "models" in provenance else "by hand"))
-                    for arm in store.read_identity()[1]:
-                        if not name or name in arm.split("+"):
-                            yield pool.label_arm(store, arm), advisor
+            if kind != "constitution":
+                continue
+            with suppress(ValueError, TypeError, AttributeError):
+                advisor = _read_advisor(text)
+                _, arms = store.read_identity()
+                for arm in arms:
+                    if not name or name in arm.split("+"):
+                        yield pool.label_arm(store, arm), advisor
+
+
+def _read_advisor(constitution: str) -> str:
+    """Return who wrote a constitution, by its file. Raises `ValueError` and others where that is damaged."""
+    provenance = json.loads(constitution).get("provenance", {})
+    by_patterns = provenance.get("writer") == "omnireflect-symbolic"
+    models = {} if by_patterns else provenance.get("models", {})
+    without_model = "patterns" if "models" in provenance else "by hand"
+    return str(models.get("advisor", without_model))
 
 
 def print_report(store: Store, price_of: PriceOf) -> None:
@@ -458,21 +546,29 @@ def write_tables_and_figures(
 ) -> None:
     """Write tables and figures to their folders, where named. Raises `UsageError`, before writing anything, if one
     cannot be written or would replace a foreign file."""
-    texts = build_table_files(analysis, with_paper) if table_folder else {}
-    tables = {table_folder / name: text for name, text in texts.items() if table_folder}
-    drawn = draw_figures(analysis, with_paper, bars) if figure_folder else []
-    figures = {figure_folder / f"{figure.name}{end}": figure for figure in drawn for end in FORMATS if figure_folder}
+    tables = {}
+    if table_folder:
+        for name, text in build_table_files(analysis, with_paper).items():
+            tables[table_folder / name] = text
+    figures = {}
+    if figure_folder:
+        for figure in draw_figures(analysis, with_paper, bars):
+            for end in FORMATS:
+                figures[figure_folder / f"{figure.name}{end}"] = figure
+
     for path, text in tables.items():
         check_output_path(path, "--tables", build_table_kind(text))
     for path in figures:
         check_output_path(path, "--figures", PICTURE)
+
     for path, text in tables.items():
         atomic_write_text(path, text)
     for path, figure in figures.items():
         save_figure(figure.figure, path)
-    for folder, count in ((table_folder, len(tables)), (figure_folder, len(figures))):
-        if folder:
-            print_status(f"{format_plural(count, 'file')} in {folder}")
+    if table_folder:
+        print_status(f"{format_plural(len(tables), 'file')} in {table_folder}")
+    if figure_folder:
+        print_status(f"{format_plural(len(figures), 'file')} in {figure_folder}")
 
 
 def write_html(
@@ -481,8 +577,9 @@ def write_html(
     """Write the page."""
     records: list[JobRecord] = [*played.records, *played.trainings]
     drawings = build_drawings(analysis, played.records, with_paper, bars)
+    folder_names = ", ".join(store.folder.resolve().name for store in pool.stores)
     page = Page(
-        ", ".join(store.folder.resolve().name for store in pool.stores) or "logs of Reflexion",
+        folder_names or "logs of Reflexion",
         build_page_sections(analysis, drawings, with_paper),
         write_headline(analysis),
         describe_run(analysis),
@@ -496,17 +593,20 @@ def write_html(
         nonlocal remaining_steps
         steps = sum(len(trajectory.steps) for trajectory in record.trajectories)
         for store, stored_record in pool.find_sources(record):
-            if (log := store.load_log(store.path_of(stored_record))) is not None:
-                if steps > remaining_steps:
-                    return PageCalls(why_not=TOO_MANY, seconds=log.seconds)
-                try:
-                    calls = load_calls(store, stored_record)
-                except NotRecorded as error:
-                    print_status(f"the page has no prompts of {stored_record.arm} {stored_record.key}: {error}")
-                    return PageCalls(why_not="its log is damaged", seconds=log.seconds)
-                remaining_steps -= steps
-                return PageCalls(calls, seconds=log.seconds)
+            log = store.load_log(store.path_of(stored_record))
+            if log is None:
+                continue
+            if steps > remaining_steps:
+                return PageCalls(why_not=TOO_MANY, seconds=log.seconds)
+            try:
+                calls = load_calls(store, stored_record)
+            except NotRecorded as error:
+                print_status(f"the page has no prompts of {stored_record.arm} {stored_record.key}: {error}")
+                return PageCalls(why_not="its log is damaged", seconds=log.seconds)
+            remaining_steps -= steps
+            return PageCalls(calls, seconds=log.seconds)
         return PageCalls(why_not=LOGS_ONLY if played.success_only else "its log is not in the folder of the run")
 
     write_page(file, page, records, find_calls)
-    print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
+    megabytes = file.stat().st_size / 1e6
+    print_status(f"{file}: {format_plural(records, 'unit')}, {megabytes:.1f} MB; open it in a browser")
