@@ -97,7 +97,9 @@ def _pair_with_retries(arms: Sequence[Arm], protocol: str) -> tuple[tuple[str, s
     pairs = []
     for (method, program, constitution), name in names.items():
         for control_method in _list_controls(method, protocol):
-            control = names.get((control_method, program, constitution)) or names.get((control_method, program, ""))
+            control = names.get((control_method, program, constitution))
+            if not control:
+                control = names.get((control_method, program, ""))
             if control and control != name:
                 pairs.append((control, name))
                 break
