@@ -417,8 +417,8 @@ def make_agents(plan: Plan, programs: Programs, say: Callable[[str], None] = lam
         program = programs.get(name)
         if not program:
             continue
-        seen = (*program.calibration, *program.learned_on)
-        check_held_out(seen, [unit.variant for unit in plan.units])
+        compiled_on = (*program.calibration, *program.learned_on)
+        check_held_out(compiled_on, [unit.variant for unit in plan.units])
         if program.source_unknown:
             rests_on = ", ".join(program.source_unknown)
             say(f"source unknown: {name} was compiled with {rests_on}, which does not say what it was learned on")
