@@ -93,6 +93,7 @@ class ChatAdapter(dspy.Adapter):
             rejected = error.lm_response or ""
             if not asks_again or (ledger is not None and ledger.is_used_up):
                 return _read_whole_lines(error)
+
             request = _request_readable(error.signature)
             was_cut = ledger is not None and ledger.was_cut
             if was_cut and request == REQUEST_FORM:
@@ -138,7 +139,9 @@ class ChatAdapter(dspy.Adapter):
         self, processed_signature: Any, original_signature: Any, outputs: list[Any], *rest: Any
     ) -> list[Fields]:
         """As DSPy's, with fields that were not asked for as empty texts, and beside a history with what was said."""
-        parts: list[Any] = [output if isinstance(output, dict) else {"text": output} for output in outputs]
+        parts: list[Any] = []
+        for output in outputs:
+            parts.append(output if isinstance(output, dict) else {"text": output})
         if not all(part.get("text") or part.get("tool_calls") for part in parts):
             raise AdapterParseError(type(self).__name__, original_signature, "", "The answer is empty.")
         self.written = parts[0].get("text") or ""
@@ -1026,8 +1029,8 @@ def _find_rows(text: str, fields: tuple[str, ...], pattern: str, masked: str | N
                 rows.append({})
             begin = header.end() if masked is None else _find_begin(header)
             end = next_header.start() if next_header else len(text)
-            value = text[begin:end]
-            rows[-1][name] = value.strip(" \t\n*_|;,-") if pattern == INLINE else value.strip()
+            around = " \t\n*_|;,-" if pattern == INLINE else None
+            rows[-1][name] = text[begin:end].strip(around)
         elif not name and rows[-1] and (fields[-1] in rows[-1] or not header["mark"]):
             break
     return rows, preamble
@@ -1111,8 +1114,12 @@ def _strip_text(text: str) -> str:
     """Strip marks around a text. A fenced block beside other lines is a part of it, and keeps both of its fences."""
     text = text.strip()
     blocks = find_fences(text)
-    has_other_lines = bool(blocks) and (blocks[0].start > 0 or blocks[0].end < len(text))
-    return text if has_other_lines else _strip_marks(text)
+    if blocks:
+        first = blocks[0]
+        has_other_lines = first.start > 0 or first.end < len(text)
+        if has_other_lines:
+            return text
+    return _strip_marks(text)
 
 
 def _is_empty(said: Any) -> bool:
@@ -1164,8 +1171,7 @@ def _split_lines(text: str) -> list[str] | None:
     """Split a list of texts behind marks, one a line, or with semicolons between them; None if it may be one text."""
     lines = [line for line in text.splitlines() if line.strip()]
     if any(BULLET.match(line) for line in lines):
-        paragraphs = [re.split(r"\n\s*\n", item.strip())[0] for item in BULLET.split(text)[1:]]
-        return ["\n".join(map(str.strip, paragraph.splitlines())) for paragraph in paragraphs]
+        return [_take_paragraph(item) for item in BULLET.split(text)[1:]]
 
     if len(lines) > 1 and lines[0].rstrip().endswith(":"):
         lines = lines[1:]  # the head of the list
@@ -1173,6 +1179,12 @@ def _split_lines(text: str) -> list[str] | None:
     if len(parts) == 1 and text.count(",") > 1 and text[-1] != ".":
         return None
     return parts
+
+
+def _take_paragraph(item: str) -> str:
+    """Return the first paragraph of an item, its lines without spaces around them."""
+    first, *_ = re.split(r"\n\s*\n", item.strip())
+    return "\n".join(line.strip() for line in first.splitlines())
 
 
 def _load(text: str, first: bool = False) -> list[Any]:
@@ -1187,7 +1199,8 @@ def _load(text: str, first: bool = False) -> list[Any]:
 
 
 def _repair(text: str) -> list[Any]:
-    is_long = len(text) > LONGEST_LITERAL or len(re.findall(r"[\[{(\"']", text)) > MOST_MARKS
+    marks = re.findall(r"[\[{(\"']", text)
+    is_long = len(text) > LONGEST_LITERAL or len(marks) > MOST_MARKS
     is_balanced = text.count("[") == text.count("]") and text.count("{") == text.count("}")
     if is_long or not is_balanced:
         return []

@@ -82,7 +82,8 @@ class RunResult:
         if rows not in COLUMNS:
             raise UsageError(f"rows={rows!r}: expected one of {', '.join(COLUMNS)}")
         records: list[JobRecord] = [*self.pool.trainings(), *self.pool.units()]
-        return pandas.DataFrame(list(build_rows(rows, records, self._price_of)), columns=list(COLUMNS[rows]))
+        data = list(build_rows(rows, records, self._price_of))
+        return pandas.DataFrame(data, columns=list(COLUMNS[rows]))
 
     def __repr__(self) -> str:
         means = []
@@ -267,7 +268,8 @@ def _read_announcement(pool: PooledRuns) -> Announcement | None:
     if in_rounds and len(pool.stores) > 1:
         clause = "was played in rounds, which are" if len(in_rounds) == 1 else "were played in rounds, each of which is"
         raise UsageError(f"{', '.join(in_rounds)} {clause} judged alone: report it by itself")
-    return announced[0][1]
+    _, rounds = announced[0]
+    return rounds
 
 
 def _select_begun(

@@ -123,7 +123,9 @@ def _write_ranges(numbers: Sequence[int]) -> str:
     parts = []
     for _, group in groupby(enumerate(numbers), lambda placed: placed[1] - placed[0]):
         run = [number for _, number in group]
-        parts.append(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]))
+        first = run[0]
+        last = run[-1]
+        parts.append(str(first) if first == last else f"{first}-{last}")
     return " ".join(parts)
 
 
@@ -323,12 +325,16 @@ class CallLines:
 
     def end(self, ticket: int, **outcome: Any) -> None:
         """Write how a call ended: its `error`, or its `answer` with usage, served model, why it ended, and seconds."""
-        always = ("answer", "usage")
-        self._put(ticket, {name: value for name, value in outcome.items() if value or name in always})
+        entry = {}
+        for name, value in outcome.items():
+            if value or name in ("answer", "usage"):
+                entry[name] = value
+        self._put(ticket, entry)
 
     def copy(self, call: Call) -> None:
         """Write a call of another log, with all its attempts."""
-        ticket = self.begin(Place(call.trial, call.attempt, call.step, call.role), call.request)
+        place = Place(call.trial, call.attempt, call.step, call.role)
+        ticket = self.begin(place, call.request)
         for kind, usage in call.failed:
             self.fail(ticket, kind, usage)
         if call.error is not None:
@@ -390,7 +396,10 @@ def _is_one_text(messages: Sequence[Any]) -> bool:
 
 def encode_message(texts: TextTable, message: Mapping[str, Any], add: bool) -> list[Any] | None:
     """Return a message as role and the numbers of its lines; anything but text as it is. None for unknown text."""
-    extra = {name: value for name, value in message.items() if name not in ("role", "content") and value is not None}
+    extra = {}
+    for name, value in message.items():
+        if name not in ("role", "content") and value is not None:
+            extra[name] = value
     content = message.get("content")
     if content is None and not extra:
         content = ""
@@ -498,7 +507,11 @@ class RecordedCalls:
             return "no request of this role was recorded"
 
         request_lines = _list_lines(request)
-        nearest = max(calls, key=lambda call: len(set(request_lines).intersection(_list_lines(call.request))))
+
+        def count_shared_lines(call: Call) -> int:
+            return len(set(request_lines).intersection(_list_lines(call.request)))
+
+        nearest = max(calls, key=count_shared_lines)
         nearest_lines = _list_lines(nearest.request)
         for recorded_line, request_line in zip_longest(nearest_lines, request_lines, fillvalue=""):
             if recorded_line != request_line:
@@ -517,7 +530,10 @@ def _list_lines(request: Mapping[str, Any]) -> list[str]:
     for message in request["messages"]:
         lines.append(f"[{message.get('role')}]")
         content = message.get("content")
-        lines += redact(content).split("\n") if isinstance(content, str) else [str(content)]
+        if isinstance(content, str):
+            lines += redact(content).split("\n")
+        else:
+            lines.append(str(content))
     return lines
 
 
@@ -556,9 +572,10 @@ def make_plain(value: Any) -> Any:
 
 
 def text_of(content: object) -> str:
-    if isinstance(content, list):
-        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return str(content or "")
+    if not isinstance(content, list):
+        return str(content or "")
+    parts = [part for part in content if isinstance(part, dict)]
+    return "".join(str(part.get("text", "")) for part in parts)
 
 
 def find_log_folder(path: Path) -> Path:

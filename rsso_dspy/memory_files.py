@@ -41,7 +41,11 @@ CONSTITUTION_FILE = make_marked_kind("constitution", f'"kind": "{CONSTITUTION_KI
 
 
 def sources_of(memories: Mapping[str, Any], kind: SourceKind, name: str, digest: str = "") -> tuple[Source, ...]:
-    return tuple(Source(memory, kind, name, digest, size=count_entries(memories, memory)) for memory in memories)
+    sources = []
+    for memory in memories:
+        size = count_entries(memories, memory)
+        sources.append(Source(memory, kind, name, digest, size=size))
+    return tuple(sources)
 
 
 def count_entries(memories: Mapping[str, Any], memory: str) -> int | None:
@@ -55,7 +59,8 @@ def count_entries(memories: Mapping[str, Any], memory: str) -> int | None:
 
 
 def describe_sources(sources: Sequence[Source]) -> str:
-    text = " and ".join(f"{source.name} ({source.digest})" for source in sources if source.kind == "file")
+    files = [source for source in sources if source.kind == "file"]
+    text = " and ".join(f"{source.name} ({source.digest})" for source in files)
     for kind, words in (("training", "training on"), ("stream", "stream")):
         names = [source.name for source in sources if source.kind == kind]
         if names:
@@ -106,8 +111,9 @@ class InitialMemories:
         return replace(merged, variants=tuple(variants), experience=tuple(experience))
 
     def _is_of(self, arm: Arm) -> bool:
-        is_another = "constitution" in self.memories and self.constitution != arm.constitution
-        return not is_another and bool(self.memories.keys() & set(arm.method.memories))
+        if "constitution" in self.memories and self.constitution != arm.constitution:
+            return False
+        return bool(self.memories.keys() & set(arm.method.memories))
 
 
 def merge_memories(loads: Sequence[InitialMemories]) -> InitialMemories:
@@ -241,7 +247,11 @@ def export_library(
     """Return the library of the unit ``task::index`` or the training of a ``task``, by default of the first arm with
     skills, and its record. `left_out` receives the unreadable files."""
     store = Store(folder, read_only=True)
-    records: list[JobRecord] = [*store.units()] if "::" in key else [*store.trainings()]
+    records: list[JobRecord]
+    if "::" in key:
+        records = [*store.units()]
+    else:
+        records = [*store.trainings()]
     left_out(store)
     record = _choose_library(folder, records, key, arm)
     if record.has_errors:

@@ -60,7 +60,8 @@ def announce_rounds(units: Sequence[Unit], rounds: int, protocol: str, margin: f
         raise UsageError(
             "rounds decide whether a memory beats equal retries: name both in --methods, such as react,reflexion"
         )
-    if streamed := [arm.name for arm in arms if arm.method.is_in_stream]:
+    streamed = [arm.name for arm in arms if arm.method.is_in_stream]
+    if streamed:
         raise UsageError(
             f"{', '.join(streamed)} hands its memory on from unit to unit, so a later round is not like an earlier "
             "one: leave the method or --rounds out"
@@ -73,17 +74,21 @@ def _draw_rounds(units: Sequence[Unit], rounds: int) -> tuple[tuple[str, ...], .
     by_task: dict[str, dict[Variant, None]] = {}
     for unit in units:
         by_task.setdefault(unit.variant.task, {})[unit.variant] = None
+
     fewest = min(by_task, key=lambda task: len(by_task[task]))
-    if (available := len(by_task[fewest])) < rounds:
-        variants = "variant" if available == 1 else "variants"
+    available = len(by_task[fewest])
+    if available < rounds:
+        noun = "variant" if available == 1 else "variants"
         raise UsageError(
-            f"--rounds {rounds}: {fewest} has {available} held-out {variants} to play, and a round takes one of every "
+            f"--rounds {rounds}: {fewest} has {available} held-out {noun} to play, and a round takes one of every "
             f"task type: ask for {available} at most, or leave the task type out"
         )
-    return tuple(
-        tuple(variant.key for variant in same_place)
-        for same_place in zip(*([*variants][:rounds] for variants in by_task.values()), strict=True)
-    )
+
+    drawn = [list(variants)[:rounds] for variants in by_task.values()]
+    keys_by_round = []
+    for same_place in zip(*drawn, strict=True):
+        keys_by_round.append(tuple(variant.key for variant in same_place))
+    return tuple(keys_by_round)
 
 
 def _pair_with_retries(arms: Sequence[Arm], protocol: str) -> tuple[tuple[str, str], ...]:
@@ -91,12 +96,13 @@ def _pair_with_retries(arms: Sequence[Arm], protocol: str) -> tuple[tuple[str, s
     names = {(arm.method.name, arm.program, arm.constitution): arm.name for arm in arms}
     pairs = []
     for (method, program, constitution), name in names.items():
-        controls = [
-            names.get((control, program, constitution)) or names.get((control, program, ""))
-            for control in _list_controls(method, protocol)
-        ]
-        if control := next((control for control in controls if control not in (None, name)), None):
-            pairs.append((control, name))
+        for control_method in _list_controls(method, protocol):
+            control = names.get((control_method, program, constitution))
+            if not control:
+                control = names.get((control_method, program, ""))
+            if control and control != name:
+                pairs.append((control, name))
+                break
     return tuple(pairs)
 
 
@@ -104,9 +110,16 @@ def _list_controls(method: str, protocol: str) -> list[str]:
     """Return the methods of equal retries for one with a memory, the nearest first."""
     base, plus, added = method.partition("+")
     control = find_retry_control(base) or (base if plus else "")
-    nearest = [f"{control}{plus}{added}", control] if plus else [control]
-    flat = [FLAT_OF.get(name.partition("+")[0], "") for name in nearest] if plays_conversation(protocol) else []
-    return [*nearest, *(f"{name}{plus}{added}" for name in flat[:1] if plus), *flat]
+    nearest = [control]
+    if plus:
+        nearest.insert(0, f"{control}{plus}{added}")
+    if not plays_conversation(protocol):
+        return nearest
+
+    flat = [FLAT_OF.get(name.partition("+")[0], "") for name in nearest]
+    if plus:
+        nearest.append(f"{flat[0]}{plus}{added}")
+    return [*nearest, *flat]
 
 
 def describe_rounds(announced: Announcement, needed: int) -> str:
@@ -123,4 +136,4 @@ def describe_rounds(announced: Announcement, needed: int) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

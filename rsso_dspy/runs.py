@@ -159,7 +159,8 @@ def plan_run(
     too). `say` receives notes for the user. Raises `SplitError` if something saw a held-out variant of the run,
     `UsageError` if the run is impossible, and `RunMismatch` if the folder holds another."""
     programs = programs or {}
-    spec = replace(spec, variants=spec.variants or config.active_benchmark.tasks.selections[:1])
+    if not spec.variants:
+        spec = replace(spec, variants=config.active_benchmark.tasks.selections[:1])
     check_readers(spec)
     check_programs(programs, spec, config)
     plan = _plan_units(config, spec, say)
@@ -416,7 +417,8 @@ def make_agents(plan: Plan, programs: Programs, say: Callable[[str], None] = lam
         program = programs.get(name)
         if not program:
             continue
-        check_held_out((*program.calibration, *program.learned_on), [unit.variant for unit in plan.units])
+        compiled_on = (*program.calibration, *program.learned_on)
+        check_held_out(compiled_on, [unit.variant for unit in plan.units])
         if program.source_unknown:
             rests_on = ", ".join(program.source_unknown)
             say(f"source unknown: {name} was compiled with {rests_on}, which does not say what it was learned on")
