@@ -171,7 +171,7 @@ def _build_redactor(values: frozenset[str], addresses: frozenset[str]) -> Redact
             literals[form] = STRUCK
     ordered = sorted(literals.items(), key=lambda item: -len(item[0]))
 
-    stretches = set()
+    stretches: set[str] = set()
     for secret in secrets:
         for form in (secret, *_list_base64_forms(secret)):
             stretches.update(_list_stretches(form))
