@@ -5,7 +5,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "rsso_dspy"
 
-NODES = 308_667
+NODES = 320_377
 """The size when it was last looked at. It is set anew with a feature that is worth its size, and the commit says so."""
 
 SLACK = 0.03

@@ -26,7 +26,7 @@ def test_a_recorded_run_is_reported_and_shown(folder, rsso):
     code, out, _ = rsso("report", folder)
     assert code == 0
     text = " ".join(out.split())
-    assert "hosted_vllm/qwen2.5-coder-1.5b-instruct" in text
+    assert f"hosted_vllm/qwen2.5-coder-{'0.5b' if folder.name.endswith('0.5b') else '1.5b'}-instruct" in text
     assert ("Protocol adapt/4 " if folder in TODAY else "Protocol adapt/3 ") in text
     unit = next(Store(folder, read_only=True).units())
     code, out, _ = rsso("show", folder, unit.key)
@@ -52,7 +52,9 @@ def test_a_run_of_house_rules_replays_without_a_model_and_without_a_configuratio
     code, out, err = rsso("run", "--replay", folder, "--out", tmp_path / "again")
 
     assert (code, "no model is asked" in err) == (0, True), err
-    assert "equal: 504 of 504 records are equal" in " ".join((out + err).split())
+    records = len(list(folder.rglob("*.jsonl.gz")))
+    assert records > 100
+    assert f"equal: {records} of {records} records are equal" in " ".join((out + err).split())
 
 
 HAND = "react+constitution+hand - react"
