@@ -824,6 +824,8 @@ def write_headline(found: Analysis) -> str:
     sentences = [_describe_best(found), *_describe_comparisons(found)]
     if found.room and found.room.objection:
         sentences.append(describe_objection(found.room))
+    if found.question.ceiling and found.room is None:
+        sentences.append(f"The room below {found.question.ceiling} is not measured: no unit is finished by all arms.")
 
     mostly_repeated = {arm: (equal, units) for arm, (equal, units) in found.repeated.items() if 2 * equal > units}
     sentences += describe_repeated_units(mostly_repeated)

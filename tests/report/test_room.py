@@ -62,6 +62,16 @@ def test_a_report_says_where_its_units_cannot_tell(bottom, ceiling, says):
     assert any("cannot tell" in note for note in sheet.notes) == bool(says)
 
 
+def test_a_report_says_where_no_unit_is_shared_by_all_arms():
+    units = [*play("react", [0] * 8), *play("hand", [90] * 8), *play("learnt", [50] * 8)]
+    apart = [unit for unit in units if (unit.arm == "hand") != unit.variant.task.endswith(("0", "2", "4", "6"))]
+    sentence = "The room below hand is not measured: no unit is finished by all arms."
+
+    assert sentence in write_headline(analyze(apart, question=Question("react", ceiling="hand")))
+    assert sentence not in write_headline(analyze(units, question=Question("react", ceiling="hand")))
+    assert sentence not in write_headline(analyze(apart, question=Question("react")))
+
+
 def test_a_ceiling_is_an_arm_that_is_compared_with_another():
     units = [*play("react", [0] * 8), *play("hand", CEILINGS)]
     with pytest.raises(UnknownName, match="unknown ceiling 'react'"):
