@@ -85,7 +85,9 @@ class MeanEstimate:
 
     @property
     def ends(self) -> tuple[float, float]:
-        return (self.interval.low, self.interval.high) if self.interval else (self.mean, self.mean)
+        if self.interval is None:
+            return self.mean, self.mean
+        return self.interval.low, self.interval.high
 
     def find_bar(self, bars: Bars) -> tuple[float, float] | None:
         """Return both ends of the mean's bar, or None where it has none."""
@@ -138,7 +140,8 @@ def _group_by_type(values: Sequence[UnitValue]) -> dict[str, list[UnitValue]]:
 
 
 def _sort_variants(values: Iterable[UnitValue]) -> list[tuple[int, list[UnitValue]]]:
-    return sorted(group_values((value.variant, value) for value in values).items())
+    by_variant = group_values((value.variant, value) for value in values)
+    return sorted(by_variant.items())
 
 
 def count_variants(units: Iterable[UnitValue]) -> int:
@@ -151,10 +154,13 @@ def _list_values(units: Iterable[UnitValue]) -> np.ndarray:
 
 def _estimate_over_clusters(clusters: Sequence[Sequence[UnitValue]], bounds: Bounds, over: Cluster) -> MeanInterval:
     values = [_list_values(cluster) for cluster in clusters]
-    if count_unlike([float(cluster.mean()) for cluster in values], bounds) < FEWEST_UNLIKE:
-        seeds = sum(map(len, clusters)) / count_variants(chain.from_iterable(clusters))
-        return _add_pseudo_clusters(values, bounds, over, seeds * _estimate_design_effect(clusters))
-    return _bootstrap(values, bounds, over)
+    means = [float(cluster.mean()) for cluster in values]
+    if count_unlike(means, bounds) >= FEWEST_UNLIKE:
+        return _bootstrap(values, bounds, over)
+
+    seeds = sum(map(len, clusters)) / count_variants(chain.from_iterable(clusters))
+    units = seeds * _estimate_design_effect(clusters)
+    return _add_pseudo_clusters(values, bounds, over, units)
 
 
 def count_unlike(means: Sequence[float], bounds: Bounds) -> int:
@@ -163,7 +169,9 @@ def count_unlike(means: Sequence[float], bounds: Bounds) -> int:
     rounded = [round(mean, 9) for mean in means]
     if len(set(rounded)) == 1:
         return 0
-    plain = (0.0,) if bounds[0] < 0 else bounds
+
+    are_differences = bounds[0] < 0
+    plain = (0.0,) if are_differences else bounds
     return len(rounded) - max(rounded.count(value) for value in plain)
 
 
@@ -174,15 +182,19 @@ def _bootstrap(clusters: Sequence[np.ndarray], bounds: Bounds, over: Cluster) ->
 
     count = len(clusters)
     sums, sizes = _sum_clusters(clusters)
-    drawn = np.random.default_rng(SEED).integers(count, size=(RESAMPLES, count))
     mean = float(sums.sum() / sizes.sum())
+
+    drawn = np.random.default_rng(SEED).integers(count, size=(RESAMPLES, count))
+    drawn_means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
     missing = np.sqrt(count / (count - 1))
-    deviations = missing * (sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1) - mean)
+    deviations = missing * (drawn_means - mean)
 
     tail = (1 - LEVEL) / 2
     apart = t.ppf(1 - tail, count - 1) / norm.ppf(1 - tail)
-    low, high = np.clip(mean + apart * np.quantile(deviations, [tail, 1 - tail]), *bounds)
-    return MeanInterval(mean, float(low), float(high), float(deviations.std(ddof=1)), count, over)
+    percentiles = np.quantile(deviations, [tail, 1 - tail])
+    low, high = np.clip(mean + apart * percentiles, *bounds)
+    error = float(deviations.std(ddof=1))
+    return MeanInterval(mean, float(low), float(high), error, count, over)
 
 
 def _estimate_design_effect(clusters: Sequence[Sequence[UnitValue]]) -> float:
@@ -190,14 +202,21 @@ def _estimate_design_effect(clusters: Sequence[Sequence[UnitValue]]) -> float:
     those of other clusters, all of them if they are equal (Kish 1965, from an analysis of variance).
 
     Where no cluster differs nothing is known of it, and it is 1."""
-    variants = [[fmean(_list_values(units)) for _, units in _sort_variants(cluster)] for cluster in clusters]
+    variants = [_average_variants(cluster) for cluster in clusters]
     size = fmean(map(len, variants))
-    between = size * variance([round(fmean(values), 9) for values in variants])
-    spreads = [variance(values) for values in variants if len(values) > 1]
+    cluster_means = [round(fmean(means), 9) for means in variants]
+    between = size * variance(cluster_means)
+
+    spreads = [variance(means) for means in variants if len(means) > 1]
     within = fmean(spreads) if spreads else 0.0
     if between <= within:
         return 1.0
     return 1 + (size - 1) * (between - within) / (between + (size - 1) * within)
+
+
+def _average_variants(units: Sequence[UnitValue]) -> list[float]:
+    """Return the mean of each variant over its seeds."""
+    return [fmean(_list_values(seeds)) for _, seeds in _sort_variants(units)]
 
 
 def _add_pseudo_clusters(clusters: Sequence[np.ndarray], bounds: Bounds, over: Cluster, units: float) -> MeanInterval:
@@ -206,7 +225,8 @@ def _add_pseudo_clusters(clusters: Sequence[np.ndarray], bounds: Bounds, over: C
     from scipy.stats import t
 
     sums, sizes = _sum_clusters(clusters)
-    sums, sizes = np.append(sums, np.array(bounds) * units), np.append(sizes, [units, units])
+    sums = np.append(sums, np.array(bounds) * units)
+    sizes = np.append(sizes, [units, units])
     middle = sums.sum() / sizes.sum()
     residuals = sums - middle * sizes
     error = float(np.sqrt((residuals**2).sum() * len(sums) / (len(sums) - 1)) / sizes.sum())
@@ -218,7 +238,9 @@ def _add_pseudo_clusters(clusters: Sequence[np.ndarray], bounds: Bounds, over: C
 
 
 def _sum_clusters(clusters: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    return np.array([cluster.sum() for cluster in clusters]), np.array([len(cluster) for cluster in clusters])
+    sums = np.array([cluster.sum() for cluster in clusters])
+    sizes = np.array([len(cluster) for cluster in clusters])
+    return sums, sizes
 
 
 def _estimate_over_variants(types: dict[str, list[UnitValue]], bounds: Bounds) -> MeanInterval | None:
@@ -227,10 +249,11 @@ def _estimate_over_variants(types: dict[str, list[UnitValue]], bounds: Bounds) -
     The variance is that of variants within their types, and its degrees of freedom are Satterthwaite's."""
     from scipy.stats import t
 
-    by_type = [[_list_values(units) for _, units in _sort_variants(values)] for values in types.values()]
+    by_type = [_split_by_variant(values) for values in types.values()]
     if min(map(len, by_type)) < 2:
         return None
-    variants = [variant for cluster in by_type for variant in cluster]
+
+    variants = list(chain.from_iterable(by_type))
     total = sum(map(len, variants))
     if _count_unlike_within(by_type) < FEWEST_UNLIKE:
         return _add_pseudo_clusters(variants, bounds, "variants", total / len(variants))
@@ -242,14 +265,20 @@ def _estimate_over_variants(types: dict[str, list[UnitValue]], bounds: Bounds) -
         means = [float(variant.mean()) for variant in cluster]
         parts.append(weight**2 * stdev(means) ** 2 / len(means))
         freedoms.append(len(means) - 1)
+
     total_variance = sum(parts)
-    freedom = total_variance**2 / sum(part**2 / degrees for part, degrees in zip(parts, freedoms, strict=True))
+    per_degree = sum(part**2 / degrees for part, degrees in zip(parts, freedoms, strict=True))
+    freedom = total_variance**2 / per_degree
 
     mean = float(np.concatenate(variants).mean())
     error = float(total_variance**0.5)
     reach = float(t.ppf((1 + LEVEL) / 2, freedom)) * error
     low, high = np.clip([mean - reach, mean + reach], *bounds)
     return MeanInterval(mean, float(low), float(high), error, len(variants), "variants", freedom)
+
+
+def _split_by_variant(units: Iterable[UnitValue]) -> list[np.ndarray]:
+    return [_list_values(seeds) for _, seeds in _sort_variants(units)]
 
 
 def _count_unlike_within(by_type: Sequence[Sequence[np.ndarray]]) -> int:
@@ -269,6 +298,7 @@ def compute_standard_error(scores: Sequence[UnitValue]) -> float | None:
     by_variant = group_values(((score.task, score.variant), score.value) for score in scores)
     if len(by_variant) < 2:
         return None
+
     means = [fmean(values) for values in by_variant.values()]
     return stdev(means) / len(means) ** 0.5
 

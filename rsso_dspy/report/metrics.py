@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import chain
 from statistics import fmean
 from typing import TypeVar
 
@@ -104,53 +104,51 @@ class ArmMetrics:
 
 def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
     scored = select_scored_units(records)
+    tasks = [record.variant.task for record in scored]
+    calls = [_count_calls(record) for record in scored]
+
+    points = [get_best_accumulator(record) for record in scored]
+    points_by_task = group_values(zip(tasks, points, strict=True))
+    means_by_task = [fmean(task_points) for task_points in points_by_task.values()]
+
     plays = [record.trajectories for record in scored]
     longest = max(map(len, plays), default=0)
-    calls = [sum(usage.calls for usage in sum_usage(record.trials).values()) for record in scored]
-    points = [get_best_accumulator(record) for record in scored]
-    environment_scores = [max(trial.environment_score for trial in trials) for trials in plays]
-    tasks = [record.variant.task for record in scored]
-    gains = []
-    if longest > 1:
-        for record in scored:
-            gain = get_best_accumulator(record, 2) - get_best_accumulator(record, 1)
-            gains.append(UnitValue(record.variant.task, record.variant.index, gain))
-    best = [[get_best_accumulator(record, number) for record in scored] for number in range(1, longest + 1)]
-    trajectories = [trajectory for trials in plays for trajectory in trials]
-    steps = sum(len(trajectory.steps) for trajectory in trajectories)
-    rates = [
-        sum(getattr(trajectory, name) for trajectory in trajectories) / steps if steps else None
-        for name in ("invalid_actions", "asked_back", "no_effect")
-    ]
+    environment_scores = [_get_best_environment_score(trials) for trials in plays]
+    gains = _list_gains(scored) if longest > 1 else []
+
+    trajectories = list(chain.from_iterable(plays))
+    steps = _count_steps(trajectories)
+    invalid_steps = sum(trajectory.invalid_actions for trajectory in trajectories)
+    asked_steps = sum(trajectory.asked_back for trajectory in trajectories)
+    idle_steps = sum(trajectory.no_effect for trajectory in trajectories)
+
     return ArmMetrics(
         arm=arm,
         scaffold=find_scaffold(records[0].method),
         units=len(scored),
         errored=len(records) - len(scored),
         mean=_average(points),
-        mean_with_reset=_average([max(t.accumulator + t.points_at_reset for t in trials) for trials in plays]),
-        macro_mean=_average([fmean(values) for values in group_values(zip(tasks, points, strict=True)).values()]),
+        mean_with_reset=_average([_get_best_with_reset(trials) for trials in plays]),
+        macro_mean=_average(means_by_task),
         environment_score=_average(environment_scores),
         solve=sum(score >= SOLVED_SCORE for score in environment_scores),
         acc100=sum(score >= SOLVED_SCORE for score in points),
         trial_1=_average([trials[0].accumulator for trials in plays]),
-        mean_over_trials=_average([fmean(t.accumulator for t in trials) for trials in plays]),
+        mean_over_trials=_average([_average_accumulators(trials) for trials in plays]),
         trials_played=len(trajectories),
         later_trials=len(trajectories) - len(plays),
         stalled=sum(record.stalled_trials for record in scored),
-        best_of_t=tuple(map(fmean, best)),
+        best_of_t=tuple(_average_best(scored, number) for number in range(1, longest + 1)),
         gain=estimate_mean(gains) if gains else None,
-        invalid_rate=rates[0],
-        asked_rate=rates[1],
-        idle_rate=rates[2],
+        invalid_rate=_compute_share(invalid_steps, steps),
+        asked_rate=_compute_share(asked_steps, steps),
+        idle_rate=_compute_share(idle_steps, steps),
         steps=steps,
         calls_per_unit=_average(calls),
         tokens=_sum_usage_by_role(records),
-        progress=_average([max(map(_get_progress, trials)) for trials in plays]),
-        grounding=_average(
-            [1 - trajectory.invalid_actions / len(trajectory.steps) for trajectory in trajectories if trajectory.steps]
-        ),
-        turns=_average([sum(len(trajectory.steps) for trajectory in trials) for trials in plays]),
+        progress=_average([_get_best_progress(trials) for trials in plays]),
+        grounding=_compute_grounding(trajectories),
+        turns=_average([_count_steps(trials) for trials in plays]),
         most_calls=max(calls, default=0),
         rules=_count_rules(scored),
         writings=_sum_usage_by_role(scored).get("advisor", Usage()),
@@ -158,6 +156,61 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         shown=tuple(count_shown_memories(scored)),
         repeat_success=tuple(estimate_repeat_success(scored)),
     )
+
+
+def _count_calls(record: UnitRecord) -> int:
+    usage_by_role = sum_usage(record.trials)
+    return sum(usage.calls for usage in usage_by_role.values())
+
+
+def _count_steps(trials: Sequence[Trajectory]) -> int:
+    return sum(len(trajectory.steps) for trajectory in trials)
+
+
+def _get_best_environment_score(trials: Sequence[Trajectory]) -> int:
+    return max(trajectory.environment_score for trajectory in trials)
+
+
+def _get_best_with_reset(trials: Sequence[Trajectory]) -> int:
+    return max(trajectory.accumulator + trajectory.points_at_reset for trajectory in trials)
+
+
+def _get_best_progress(trials: Sequence[Trajectory]) -> float:
+    return max(_get_progress(trajectory) for trajectory in trials)
+
+
+def _get_progress(trajectory: Trajectory) -> float:
+    best_score = max((step.score for step in trajectory.steps), default=trajectory.points_at_reset)
+    return best_score / SOLVED_SCORE
+
+
+def _average_accumulators(trials: Sequence[Trajectory]) -> float:
+    return fmean(trajectory.accumulator for trajectory in trials)
+
+
+def _average_best(records: Sequence[UnitRecord], trials: int) -> float:
+    return fmean(get_best_accumulator(record, trials) for record in records)
+
+
+def _list_gains(records: Sequence[UnitRecord]) -> list[UnitValue]:
+    """Return of each unit the best of two trials minus the first."""
+    gains = []
+    for record in records:
+        gain = get_best_accumulator(record, 2) - get_best_accumulator(record, 1)
+        gains.append(UnitValue(record.variant.task, record.variant.index, gain))
+    return gains
+
+
+def _compute_grounding(trajectories: Sequence[Trajectory]) -> float | None:
+    shares = []
+    for trajectory in trajectories:
+        if trajectory.steps:
+            shares.append(1 - trajectory.invalid_actions / len(trajectory.steps))
+    return _average(shares)
+
+
+def _compute_share(part: float, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 def find_scaffold(method: str) -> str | None:
@@ -179,63 +232,107 @@ class TrainingMetrics:
 
 def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> Iterator[TrainingMetrics]:
     for arm, records in group_by_arm(trainings).items():
-        points_by_unit = [
-            group_values((trajectory.variant.key, trajectory.accumulator) for trajectory in unit.trajectories)
-            for unit in records
-        ]
-        by_round = group_values(
-            pair for unit in points_by_unit for points in unit.values() for pair in enumerate(points)
-        )
+        points_by_round = _group_points_by_round(records)
         yield TrainingMetrics(
             arm=arm,
             tasks=len(records),
             errored=sum(record.has_errors for record in records),
-            episodes=sum(map(len, by_round.values())),
+            episodes=sum(map(len, points_by_round.values())),
             stalled=sum(record.stalled_trials for record in records),
-            rounds=tuple(fmean(by_round[number]) for number in sorted(by_round)),
+            rounds=tuple(fmean(points_by_round[number]) for number in sorted(points_by_round)),
             tokens=_sum_usage_by_role(records),
         )
 
 
+def _group_points_by_round(records: Sequence[TrainingRecord]) -> dict[int, list[int]]:
+    """Return the points of each round, from 0: a variant's first trial of a training, its second, and so on."""
+    points_by_round: dict[int, list[int]] = {}
+    for record in records:
+        points_by_variant = group_values(
+            (trajectory.variant.key, trajectory.accumulator) for trajectory in record.trajectories
+        )
+        for variant_points in points_by_variant.values():
+            for number, points in enumerate(variant_points):
+                points_by_round.setdefault(number, []).append(points)
+    return points_by_round
+
+
 def compute_learning(scored: Sequence[UnitRecord]) -> Learning:
-    longest = max((len(record.trials) for record in scored), default=0)
-    solved = [[trajectory.solved for trajectory in record.trajectories] for record in scored]
-    firsts = Counter(successes.index(True) for successes in solved if True in successes)
-    newly = [firsts[place] for place in range(longest)]
+    solved = [_list_successes(record) for record in scored]
+    success = _count_successes(scored, solved)
+
+    trials_to: dict[int, int | None] = {}
+    for level in LEVELS:
+        needed = len(scored) * level / 100
+        trials_to[level] = next((row.trial for row in success if row.solved >= needed), None)
+
     by_task = group_values(
-        (unit.variant.task, True in successes) for unit, successes in zip(scored, solved, strict=True)
+        (record.variant.task, True in successes) for record, successes in zip(scored, solved, strict=True)
     )
-    held_and_solved = zip(map(_list_held_reflections, scored), solved, strict=True)
-    by_held = group_values(
-        pair for counts, successes in held_and_solved for pair in zip(counts, successes, strict=False)
-    )
-    failed = Counter(
-        classify_failure(trajectory) for unit in scored for trajectory in unit.trajectories if not trajectory.solved
-    )
-    sums = list(enumerate(accumulate(newly), start=1))
-    counts = [trial.learnt[REFLECTIONS] for record in scored for trial in record.trials if REFLECTIONS in trial.learnt]
+    by_held = _group_successes_by_held(scored, solved)
+
+    unsolved = [trajectory for record in scored for trajectory in record.trajectories if not trajectory.solved]
+    failed = Counter(classify_failure(trajectory) for trajectory in unsolved)
+
     return Learning(
-        tuple(
-            TrialSuccess(number, so_far, additional, so_far / len(scored))
-            for (number, so_far), additional in zip(sums, newly, strict=True)
-        ),
-        {level: next((t for t, so_far in sums if so_far >= len(scored) * level / 100), None) for level in LEVELS},
-        {count: (sum(outcomes), len(outcomes)) for count, outcomes in sorted(by_held.items())},
-        sum(trial_counts.get("written", 0) for trial_counts in counts) / len(scored) if counts else None,
-        count_repeated_reflections(scored),
-        {task: (sum(outcomes), len(outcomes)) for task, outcomes in sorted(by_task.items())},
-        {why: failed[why] for why in FAILURES},
+        success=tuple(success),
+        trials_to=trials_to,
+        held={count: (sum(outcomes), len(outcomes)) for count, outcomes in sorted(by_held.items())},
+        written=_average_written_reflections(scored),
+        repeats=count_repeated_reflections(scored),
+        by_task={task: (sum(outcomes), len(outcomes)) for task, outcomes in sorted(by_task.items())},
+        failures={reason: failed[reason] for reason in FAILURES},
     )
+
+
+def _list_successes(record: UnitRecord) -> list[bool]:
+    """Return whether each trial of a unit solved its variant."""
+    return [trajectory.solved for trajectory in record.trajectories]
+
+
+def _count_successes(scored: Sequence[UnitRecord], solved: Sequence[Sequence[bool]]) -> list[TrialSuccess]:
+    longest = max((len(record.trials) for record in scored), default=0)
+    first_places = Counter(successes.index(True) for successes in solved if True in successes)
+    newly_solved = [first_places[place] for place in range(longest)]
+
+    rows = []
+    so_far = 0
+    for number, additional in enumerate(newly_solved, start=1):
+        so_far += additional
+        rows.append(TrialSuccess(number, so_far, additional, so_far / len(scored)))
+    return rows
+
+
+def _group_successes_by_held(scored: Sequence[UnitRecord], solved: Sequence[Sequence[bool]]) -> dict[int, list[bool]]:
+    """Return the number of reflections held at the start of a trial, with whether each such trial was solved."""
+    by_held: dict[int, list[bool]] = {}
+    for record, successes in zip(scored, solved, strict=True):
+        for count, success in zip(_list_held_reflections(record), successes, strict=False):
+            by_held.setdefault(count, []).append(success)
+    return by_held
+
+
+def _average_written_reflections(scored: Sequence[UnitRecord]) -> float | None:
+    counts = []
+    for record in scored:
+        for trial in record.trials:
+            if REFLECTIONS in trial.learnt:
+                counts.append(trial.learnt[REFLECTIONS].get("written", 0))
+    return sum(counts) / len(scored) if counts else None
 
 
 def _list_held_reflections(record: UnitRecord) -> list[int]:
     """Return the number of reflections held at the start of each trial; nothing if the unit began with reflections that
     were learned elsewhere."""
-    if record.start and any(re.split("[:@]", region)[0] == REFLECTIONS for region in record.trials[0].shown):
-        return []
+    if record.start:
+        regions = [re.split("[:@]", region)[0] for region in record.trials[0].shown]
+        if REFLECTIONS in regions:
+            return []
+
     counts = [0]
     for result in record.trials[:-1]:
-        counts.append(int(result.learnt.get(REFLECTIONS, {}).get("held", counts[-1])))
+        reflections = result.learnt.get(REFLECTIONS, {})
+        counts.append(int(reflections.get("held", counts[-1])))
     return counts
 
 
@@ -259,11 +356,16 @@ def list_own_reflections(record: TrialsRecord) -> list[str]:
     texts: dict[int, str] = {}
     for result in record.trials:
         for region, text in result.shown.items():
-            if region.partition("@")[0] == REFLECTIONS:
-                earlier = {trial: plan for trial, plan in split_reflections(text).items() if trial < result.trial}
-                texts |= earlier
+            if region.partition("@")[0] != REFLECTIONS:
+                continue
+            for trial, plan in split_reflections(text).items():
+                if trial < result.trial:
+                    texts[trial] = plan
+
     with suppress(KeyError, TypeError, AttributeError):  # another version's snapshot
-        texts |= {plan["trial"]: plan["plan"] for plan in record.memories.get("reflections", {}).get("plans", ())}
+        plans = record.memories.get("reflections", {}).get("plans", ())
+        texts |= {plan["trial"]: plan["plan"] for plan in plans}
+
     writing_trials = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
     return [text for trial, text in sorted(texts.items()) if trial in writing_trials]
 
@@ -290,28 +392,51 @@ def classify_failure(trajectory: Trajectory) -> str:
     return "other"
 
 
-def _get_progress(trajectory: Trajectory) -> float:
-    return max((step.score for step in trajectory.steps), default=trajectory.points_at_reset) / SOLVED_SCORE
-
-
 def _count_rules(records: Sequence[UnitRecord]) -> dict[str, float] | None:
-    holders = [record for record in records if "rules" in record.memories.get("constitution", {})]
-    holders = [record for record in holders if "document" not in record.memories["constitution"]]
+    holders = [record for record in records if _holds_rules(record)]
     if not holders:
         return None
+
     last: dict[tuple[str, int], UnitRecord] = {}
-    for record in sorted(holders, key=lambda record: record.stream.place if record.stream else 0):
-        stream = record.stream.name.rpartition(" of ")[2] if record.stream else record.key  # "3/36 of 1f0c9a"
-        last[stream, record.seed] = record
-    books = [record.memories["constitution"].get("rules", ()) for record in last.values()]
-    standing = [Counter(rule.get("category") for rule in rules) for rules in books]
-    shown_texts = [[item for trial in record.trials for item in trial.shown.items()] for record in holders]
-    noted = (
-        {line for key, text in items if key.startswith("progress@") for line in text.splitlines()}
-        for items in shown_texts
-    )
-    lasting = {name: fmean(counts[name] for counts in standing) for name in ("abstract", "error")}
-    return {**lasting, "progress": fmean(map(len, noted))}
+    for record in sorted(holders, key=_get_stream_place):
+        last[_name_stream(record), record.seed] = record
+    categories = [_count_categories(record) for record in last.values()]
+    progress_rules = [_list_progress_rules(record) for record in holders]
+
+    return {
+        "abstract": fmean(counts["abstract"] for counts in categories),
+        "error": fmean(counts["error"] for counts in categories),
+        "progress": fmean(map(len, progress_rules)),
+    }
+
+
+def _holds_rules(record: UnitRecord) -> bool:
+    constitution = record.memories.get("constitution", {})
+    return "rules" in constitution and "document" not in constitution
+
+
+def _get_stream_place(record: UnitRecord) -> int:
+    return record.stream.place if record.stream else 0
+
+
+def _name_stream(record: UnitRecord) -> str:
+    if record.stream is None:
+        return record.key
+    return record.stream.name.rpartition(" of ")[2]  # "3/36 of 1f0c9a"
+
+
+def _count_categories(record: UnitRecord) -> Counter[str | None]:
+    rules = record.memories["constitution"].get("rules", ())
+    return Counter(rule.get("category") for rule in rules)
+
+
+def _list_progress_rules(record: UnitRecord) -> set[str]:
+    rules: set[str] = set()
+    for trial in record.trials:
+        for region, text in trial.shown.items():
+            if region.startswith("progress@"):
+                rules.update(text.splitlines())
+    return rules
 
 
 def count_repeated_units(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, tuple[int, int]]:
@@ -321,18 +446,31 @@ def count_repeated_units(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, 
     for arm, records in arms.items():
         units = [record.trajectories for record in records if not record.rule_based]
         again = [trials for trials in units if len(trials) > 1 and trials[0].steps]
-        equal = sum(len({tuple(step.action for step in trial.steps) for trial in trials}) == 1 for trials in again)
-        repeated |= {arm: (equal, len(again))} if equal else {}
+        equal = sum(_are_alike(trials) for trials in again)
+        if equal:
+            repeated[arm] = (equal, len(again))
     return repeated
 
 
+def _are_alike(trials: Sequence[Trajectory]) -> bool:
+    """Whether these trials took the same actions."""
+    ways = {_list_actions(trajectory) for trajectory in trials}
+    return len(ways) == 1
+
+
+def _list_actions(trajectory: Trajectory) -> tuple[str, ...]:
+    return tuple(step.action for step in trajectory.steps)
+
+
 def describe_repeated_units(found: Mapping[str, tuple[int, int]]) -> list[str]:
+    if not found:
+        return []
+
     counts = ", ".join(f"{arm} {equal} of {units}" for arm, (equal, units) in found.items())
-    sentence = (
+    return [
         f"Units of several trials in which every trial took the same actions: {counts}. Such trials cannot raise the "
         "best score and are no control for retries; see protocol.retry_temperature."
-    )
-    return [sentence] if found else []
+    ]
 
 
 def get_best_accumulator(record: UnitRecord, trials: int | None = None) -> float:
@@ -357,9 +495,15 @@ def list_allowed_trials(arms: Sequence[Sequence[UnitRecord]]) -> list[int]:
     longest = max((len(record.trials) for records in arms for record in records), default=0)
 
     def count(record: UnitRecord) -> int:
-        return record.trials_allowed or (0 if record.trajectories[-1].solved else len(record.trials))
+        if record.trials_allowed:
+            return record.trials_allowed
+        return 0 if record.trajectories[-1].solved else len(record.trials)
 
-    return [max(map(count, select_scored_units(records)), default=0) or longest for records in arms]
+    allowed = []
+    for records in arms:
+        most = max(map(count, select_scored_units(records)), default=0)
+        allowed.append(most or longest)
+    return allowed
 
 
 def group_by_arm(records: Iterable[R]) -> dict[str, list[R]]:
@@ -372,4 +516,5 @@ def _average(values: Sequence[float]) -> float | None:
 
 
 def _sum_usage_by_role(records: Sequence[TrialsRecord]) -> dict[str, Usage]:
-    return dict(sorted(sum_usage(trial for record in records for trial in record.trials).items()))
+    usage_by_role = sum_usage(trial for record in records for trial in record.trials)
+    return dict(sorted(usage_by_role.items()))

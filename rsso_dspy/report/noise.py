@@ -13,7 +13,7 @@ from statistics import fmean, variance
 
 from rsso_dspy.power import Design, Spread
 from rsso_dspy.programs.methods import plays_conversation
-from rsso_dspy.records import UnitRecord
+from rsso_dspy.records import Trajectory, UnitRecord
 from rsso_dspy.report.doses import list_memory_regions
 from rsso_dspy.report.intervals import UnitValue, count_variants, group_values
 from rsso_dspy.report.metrics import find_scaffold
@@ -38,43 +38,62 @@ def measure_noise(
 ) -> Noise | None:
     """Measure the noise of the differences `values` of two arms, given with their units; None of a single task type,
     and where each type has a single variant, which does not show how much its others would differ."""
-    by_type = [[value.value for value in of_type] for of_type in group_values((v.task, v) for v in values).values()]
+    by_type = list(group_values((value.task, value.value) for value in values).values())
     sizes = [len(differences) for differences in by_type]
     if len(by_type) < 2 or max(sizes) < 2:
         return None
 
-    spare = sum(sizes) - len(sizes)
-    within = sum(variance(values) * (len(values) - 1) for values in by_type if len(values) > 1) / spare
+    of_units = _measure_variance_within(by_type)
+    of_types = _measure_variance_of_types(values, by_type, of_units)
+    spread = Spread(of_types**0.5, of_units**0.5, measure_trial_noise(before, after))
+    return Noise(spread, len(by_type), count_variants(values) / len(by_type))
+
+
+def _measure_variance_within(by_type: Sequence[Sequence[float]]) -> float:
+    """Return the variance of the differences of a task type, pooled over the types."""
+    squares = sum(variance(differences) * (len(differences) - 1) for differences in by_type if len(differences) > 1)
+    sizes = [len(differences) for differences in by_type]
+    return squares / (sum(sizes) - len(sizes))
+
+
+def _measure_variance_of_types(values: Sequence[UnitValue], by_type: Sequence[Sequence[float]], within: float) -> float:
+    """Return the variance of the task types' own differences: that of their means, less what units bring into it."""
+    sizes = [len(differences) for differences in by_type]
     mean = fmean(value.value for value in values)
-    between = sum(size * (fmean(of_type) - mean) ** 2 for size, of_type in zip(sizes, by_type, strict=True))
+    between = sum(len(differences) * (fmean(differences) - mean) ** 2 for differences in by_type)
     usual_size = (sum(sizes) - sum(size**2 for size in sizes) / sum(sizes)) / (len(sizes) - 1)
-    of_types = max(0.0, (between / (len(sizes) - 1) - within) / usual_size)
-    return Noise(
-        Spread(of_types**0.5, within**0.5, measure_trial_noise(before, after)),
-        len(by_type),
-        count_variants(values) / len(by_type),
-    )
+    return max(0.0, (between / (len(sizes) - 1) - within) / usual_size)
 
 
 def measure_trial_noise(before: Sequence[UnitRecord], after: Sequence[UnitRecord]) -> float | None:
     """Return the standard deviation, in points, of the difference between first trials of the same units, whose mean is
     0; None where the arms share them, a memory stood in one of them, or they were asked in another way."""
-    if any(_list_rules(first) != _list_rules(second) for first, second in zip(before, after, strict=True)):
+    units = list(zip(before, after, strict=True))
+    if any(_list_rules(first) != _list_rules(second) for first, second in units):
         return None
-    trials = [(first.trials[0], second.trials[0]) for first, second in zip(before, after, strict=True)]
-    if any(list_memory_regions(trial) for pair in trials for trial in pair):
+
+    trials = [(first.trials[0], second.trials[0]) for first, second in units]
+    if any(list_memory_regions(first) or list_memory_regions(second) for first, second in trials):
         return None
-    trajectories = [
-        (first.trajectory, second.trajectory) for first, second in trials if first.trajectory and second.trajectory
-    ]
-    actions = [[[step.action for step in trajectory.steps] for trajectory in pair] for pair in trajectories]
-    if all(first == second for first, second in actions):
+
+    trajectories = []
+    for first, second in trials:
+        if first.trajectory and second.trajectory:
+            trajectories.append((first.trajectory, second.trajectory))
+    if all(_list_actions(first) == _list_actions(second) for first, second in trajectories):
         return None
+
     return fmean((second.accumulator - first.accumulator) ** 2 for first, second in trajectories) ** 0.5
+
+
+def _list_actions(trajectory: Trajectory) -> list[str]:
+    return [step.action for step in trajectory.steps]
 
 
 def _list_rules(record: UnitRecord) -> tuple[object, ...]:
     """Return what the first trial of a unit depends on, beside its memories."""
-    scaffold = None if plays_conversation(record.protocol) else find_scaffold(record.method)
+    scaffold = None
+    if not plays_conversation(record.protocol):
+        scaffold = find_scaffold(record.method)
     configuration = record.provenance.get("config_hash")
     return record.program, scaffold, record.protocol, record.model, record.budget, configuration

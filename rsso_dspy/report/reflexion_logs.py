@@ -111,13 +111,17 @@ def read_reflexion_logs(folders: Sequence[LogFolder]) -> ReflexionLogs:
     arms = [folder.arm for folder in folders]
     if len(set(arms)) < len(arms):
         raise UsageError("two folders have the same name, which is that of their arm; name them: NAME=DIR")
+
     records: list[UnitRecord] = []
     remarks: list[str] = []
     for folder in folders:
         run = _read_run(folder)
         method = _find_method(folder, run)
         records += _build_units(folder.arm, method, run)
-        remarks += [remark for remark in (run.remark, method.remark) if remark]
+        if run.remark:
+            remarks.append(run.remark)
+        if method.remark:
+            remarks.append(method.remark)
     return ReflexionLogs(records, remarks)
 
 
@@ -129,17 +133,22 @@ def _find_method(folder: LogFolder, run: _LoggedRun) -> _Method:
     """
     count = sum(len(environment.memory) for environment in run.trials[-1])
     method = METHODS.get(folder.arm.partition("+")[0])
+
     if method is not None and count and not method.memories:
         remark = f"{folder.arm}: its files hold {count:,} reflections. As it reads none, they count nowhere."
         return _Method(folder.arm, reads_reflections=False, remark=remark)
+
     if method is None and count and not folder.name:
         remark = (
             f"{folder.arm}: its files hold {count:,} reflections, but not whether the agent read them. Name the arm "
             f"by its method: react={folder.path} or reflexion={folder.path}."
         )
         return _Method(folder.arm, reads_reflections=True, remark=remark)
-    is_baseline = method is None and not folder.name and run.knows_reflections and not count
-    return _Method("react" if is_baseline else folder.arm, reads_reflections=count > 0)
+
+    is_unnamed = method is None and not folder.name
+    is_baseline = is_unnamed and run.knows_reflections and not count
+    name = "react" if is_baseline else folder.arm
+    return _Method(name, reads_reflections=count > 0)
 
 
 def _build_units(arm: str, method: _Method, run: _LoggedRun) -> Iterator[UnitRecord]:
@@ -148,24 +157,54 @@ def _build_units(arm: str, method: _Method, run: _LoggedRun) -> Iterator[UnitRec
         name = states[0].name
         if sorted(solved) != solved:
             raise UsageError(f"the files of {arm} are not of one run: {name} is solved, and later not")
-        variant = Variant(re.sub(r"\W*_?\d+$", "", name) or name, index)
-        played_states = states[: solved.index(True) + 1] if solved[-1] else states
-        plans = {"reflections": {"plans": _list_plans(played_states)}} if method.reads_reflections else {}
+
+        name_without_number = re.sub(r"\W*_?\d+$", "", name)
+        variant = Variant(name_without_number or name, index)
+
+        played_states = states
+        if solved[-1]:
+            played_states = states[: solved.index(True) + 1]
+
+        memories = {}
+        if method.reads_reflections:
+            memories["reflections"] = {"plans": _list_plans(played_states)}
+
         yield UnitRecord(
-            protocol="Reflexion's code", arm=arm, method=method.name, program=ZERO_SHOT, backend="logs",
-            model="not logged", rule_based=False, seed=0, trials=tuple(_list_trials(variant, method, played_states)),
-            memories=plans, variant=variant, budget=STEPS, trials_allowed=len(states),
-        )  # fmt: skip
+            protocol="Reflexion's code",
+            arm=arm,
+            method=method.name,
+            program=ZERO_SHOT,
+            backend="logs",
+            model="not logged",
+            rule_based=False,
+            seed=0,
+            trials=tuple(_list_trials(variant, method, played_states)),
+            memories=memories,
+            variant=variant,
+            budget=STEPS,
+            trials_allowed=len(states),
+        )
 
 
 def _list_trials(variant: Variant, method: _Method, states: Sequence[_Environment]) -> Iterator[TrialResult]:
     previous = 0
     for number, state in enumerate(states, start=1):
         outcome: Outcome = "solved" if state.is_success else "failed"
-        trajectory = LoggedTrial(variant, number, "", State("", "", ""), 0, (), outcome)
+        trajectory = LoggedTrial(
+            variant=variant,
+            trial=number,
+            task="",
+            start=State("", "", ""),
+            points_at_reset=0,
+            steps=(),
+            outcome=outcome,
+        )
+
         reflections = len(state.memory)
-        counts: dict[str, int | float] = {"written": reflections - previous, "held": reflections}
-        yield TrialResult(number, trajectory, {REFLECTIONS: counts} if method.reads_reflections else {})
+        learnt: dict[str, dict[str, int | float]] = {}
+        if method.reads_reflections:
+            learnt[REFLECTIONS] = {"written": reflections - previous, "held": reflections}
+        yield TrialResult(number, trajectory, learnt)
         previous = reflections
 
 
@@ -179,38 +218,68 @@ def _list_plans(states: Sequence[_Environment]) -> list[dict[str, int | str]]:
 
 def _find_trial_files(folder: Path) -> dict[int, Path]:
     """Return number, from 0, to file of the trials that a folder holds."""
-    matches = [(FILE.fullmatch(path.name), path) for path in (folder.iterdir() if folder.is_dir() else ())]
-    return {int(match[1]): path for match, path in matches if match}
+    if not folder.is_dir():
+        return {}
+
+    files = {}
+    for path in folder.iterdir():
+        match = FILE.fullmatch(path.name)
+        if match:
+            files[int(match[1])] = path
+    return files
 
 
 def _read_run(folder: LogFolder) -> _LoggedRun:
-    files = {number: _read_file(path) for number, path in sorted(_find_trial_files(folder.path).items())}
-    world = _read_world(folder.path / WORLD) if (folder.path / WORLD).exists() else _World()
+    paths = _find_trial_files(folder.path)
+    files = {number: _read_file(path) for number, path in sorted(paths.items())}
+    world_path = folder.path / WORLD
+    world = _read_world(world_path) if world_path.exists() else _World()
     for number in sorted(files.keys() & world.trials.keys()):
         _compare_sources(folder.path, number, files[number], world.trials[number])
     if not files and not world.trials:
-        raise UsageError(f"{folder.path / WORLD} has no trial of Reflexion's code that came to its end")
+        raise UsageError(f"{world_path} has no trial of Reflexion's code that came to its end")
 
-    numbers = range(max([*files, *world.trials]) + 1)
-    if absent := set(numbers) - files.keys() - world.trials.keys():
+    trials = _join_trials(folder.path, files, world)
+    remark = ""
+    if world.cut is not None:
+        remark = f"{folder.arm}: trial {world.cut} of its {WORLD} was cut short and is left out."
+    if len(files) == len(trials):
+        return _LoggedRun(trials, knows_reflections=True, remark=remark)
+    return _LoggedRun(list(map(_drop_reflections, trials)), knows_reflections=False, remark=remark)
+
+
+def _join_trials(folder: Path, files: Mapping[int, list[_Environment]], world: _World) -> list[list[_Environment]]:
+    """Return the environments after each trial, as the files say, or ``world.log`` where there is no file."""
+    trials_by_number = {**world.trials, **files}
+    numbers = range(max(trials_by_number) + 1)
+    absent = set(numbers) - trials_by_number.keys()
+    if absent:
         raise UsageError(
-            f"{folder.path} lacks env_results_trial_{min(absent)}.json: in which trial an environment was solved is "
+            f"{folder} lacks env_results_trial_{min(absent)}.json: in which trial an environment was solved is "
             f"known only from the files of all trials, from 0 on, or from their {WORLD}; put them there"
         )
-    trials = [files[number] if number in files else world.trials[number] for number in numbers]
-    names = [environment.name for environment in trials[0]]
-    if any([environment.name for environment in trial] != names for trial in trials):
-        raise UsageError(f"the files in {folder.path} are not of one run: they list other environments")
 
-    cut = "" if world.cut is None else f"{folder.arm}: trial {world.cut} of its {WORLD} was cut short and is left out."
-    if len(files) == len(trials):
-        return _LoggedRun(trials, knows_reflections=True, remark=cut)
-    blank = [[environment.model_copy(update={"memory": []}) for environment in trial] for trial in trials]
-    return _LoggedRun(blank, knows_reflections=False, remark=cut)
+    trials = [trials_by_number[number] for number in numbers]
+    names = _list_names(trials[0])
+    if any(_list_names(trial) != names for trial in trials):
+        raise UsageError(f"the files in {folder} are not of one run: they list other environments")
+    return trials
+
+
+def _list_names(trial: Sequence[_Environment]) -> list[str]:
+    return [environment.name for environment in trial]
+
+
+def _list_successes(trial: Sequence[_Environment]) -> list[bool]:
+    return [environment.is_success for environment in trial]
+
+
+def _drop_reflections(trial: Sequence[_Environment]) -> list[_Environment]:
+    return [environment.model_copy(update={"memory": []}) for environment in trial]
 
 
 def _compare_sources(folder: Path, number: int, listed: Sequence[_Environment], logged: Sequence[_Environment]) -> None:
-    if [environment.is_success for environment in listed] != [environment.is_success for environment in logged]:
+    if _list_successes(listed) != _list_successes(logged):
         raise UsageError(
             f"the files in {folder} are not of one run: of trial {number}, env_results and {WORLD} do not say the same"
         )
@@ -240,11 +309,17 @@ def _read_world(path: Path) -> _World:
 def _list_environments(path: Path, number: int, trial: _WorldTrial) -> list[_Environment]:
     """Return the environments after a trial whose lines add up to its summary. One without a line is not solved: that
     code writes none for a game that it does not know."""
-    total, success = trial.counts.get("TOTAL", 0), trial.counts.get("SUCCESS", 0)
+    total = trial.counts.get("TOTAL", 0)
+    success = trial.counts.get("SUCCESS", 0)
     fits = total > max(trial.solved) and trial.counts.get("FAIL") == total - success
     if not fits or sum(trial.solved.values()) != success:
         raise UsageError(f"{path} is damaged: the lines of trial {number} do not add up to its summary")
-    return [_Environment(name=f"env_{index}", is_success=trial.solved.get(index, False)) for index in range(total)]
+
+    environments = []
+    for index in range(total):
+        is_success = trial.solved.get(index, False)
+        environments.append(_Environment(name=f"env_{index}", is_success=is_success))
+    return environments
 
 
 def _read_file(path: Path) -> list[_Environment]:

@@ -61,13 +61,22 @@ def measure_room(bottom: str, ceiling: str, arms: Mapping[str, Sequence[UnitReco
     points = _list_shared_points(arms)
     if points is None:
         return None
-    lowest, highest = fmean(points.by_arm[bottom]), fmean(points.by_arm[ceiling])
-    room = Room(bottom, ceiling, len(points.keys), points.trials, lowest, highest, shares=())
-    if highest <= lowest:
+
+    room = Room(
+        bottom=bottom,
+        ceiling=ceiling,
+        units=len(points.keys),
+        trials=points.trials,
+        lowest=fmean(points.by_arm[bottom]),
+        highest=fmean(points.by_arm[ceiling]),
+        shares=(),
+    )
+    if room.highest <= room.lowest:
         return room
 
     other_arms = [arm for arm in arms if arm not in (bottom, ceiling)]
-    return replace(room, shares=tuple(_measure_share(arm, room, points) for arm in other_arms))
+    shares = [_measure_share(arm, room, points) for arm in other_arms]
+    return replace(room, shares=tuple(shares))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +89,10 @@ class _SharedPoints:
 
     def sum_gains(self, first: str, second: str) -> list[float]:
         """Return the sum of the gains of the second arm over the first, for each task type."""
+        pairs = zip(self.by_arm[first], self.by_arm[second], strict=True)
         gains_by_type: dict[str, float] = {}
-        for key, first_points, second_points in zip(self.keys, self.by_arm[first], self.by_arm[second], strict=True):
-            gains_by_type[key[0]] = gains_by_type.get(key[0], 0.0) + second_points - first_points
+        for (task, _variant, _seed), (first_points, second_points) in zip(self.keys, pairs, strict=True):
+            gains_by_type[task] = gains_by_type.get(task, 0.0) + second_points - first_points
         return list(gains_by_type.values())
 
 
@@ -92,19 +102,27 @@ def _list_shared_points(arms: Mapping[str, Sequence[UnitRecord]]) -> _SharedPoin
         scored = metrics.select_scored_units(records)
         units_by_arm[arm] = {metrics.get_unit_key(record): record for record in scored}
 
-    keys = sorted(set.intersection(*(set(units) for units in units_by_arm.values())))
+    keys_by_arm = [set(units) for units in units_by_arm.values()]
+    keys = sorted(set.intersection(*keys_by_arm))
     if not keys:
         return None
 
-    trials = min(metrics.list_allowed_trials([list(units.values()) for units in units_by_arm.values()]))
-    by_arm = {arm: [get_best_accumulator(units[key], trials) for key in keys] for arm, units in units_by_arm.items()}
-    return _SharedPoints(keys, trials, by_arm)
+    scored_by_arm = [list(units.values()) for units in units_by_arm.values()]
+    trials = min(metrics.list_allowed_trials(scored_by_arm))
+    points_by_arm: dict[str, list[float]] = {}
+    for arm, units in units_by_arm.items():
+        points_by_arm[arm] = [get_best_accumulator(units[key], trials) for key in keys]
+    return _SharedPoints(keys, trials, points_by_arm)
 
 
 def _measure_share(arm: str, room: Room, points: _SharedPoints) -> RoomShare:
     gain = fmean(points.by_arm[arm]) - room.lowest
-    interval = estimate_ratio(points.sum_gains(room.bottom, arm), points.sum_gains(room.bottom, room.ceiling))
-    return RoomShare(arm, gain, gain / (room.highest - room.lowest), interval)
+    ceiling_gain = room.highest - room.lowest
+
+    gains = points.sum_gains(room.bottom, arm)
+    ceiling_gains = points.sum_gains(room.bottom, room.ceiling)
+    interval = estimate_ratio(gains, ceiling_gains)
+    return RoomShare(arm, gain, gain / ceiling_gain, interval)
 
 
 def estimate_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> tuple[float, float] | None:
@@ -116,7 +134,9 @@ def estimate_ratio(numerators: Sequence[float], denominators: Sequence[float]) -
     count = len(numerators)
     if count < FEWEST_TYPES:
         return None
-    above, below = np.asarray(numerators, dtype=float), np.asarray(denominators, dtype=float)
+
+    above = np.asarray(numerators, dtype=float)
+    below = np.asarray(denominators, dtype=float)
     covariances = np.cov(above, below) / count
     critical = float(t.ppf((1 + LEVEL) / 2, count - 1)) ** 2
 
@@ -125,5 +145,6 @@ def estimate_ratio(numerators: Sequence[float], denominators: Sequence[float]) -
     rest = float(above.mean()) ** 2 - critical * float(covariances[0, 0])
     if square <= 0:
         return None
+
     reach = max(middle**2 - square * rest, 0.0) ** 0.5
     return (middle - reach) / square, (middle + reach) / square

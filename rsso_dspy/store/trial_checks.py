@@ -12,11 +12,21 @@ REPORTED = ("written", "held")  # counts of what a memory learned that reports r
 
 def check_result(result: TrialResult) -> None:
     """Raise `WrongLine` for a trial whose numbers contradict each other."""
-    if (result.trajectory is None) != (result.failure is not None):
+    has_score = result.trajectory is not None
+    has_failure = result.failure is not None
+    if has_score == has_failure:
         raise WrongLine("has a trial with both a score and a failure, or neither")
 
-    negative = [usage for usage in result.usage.values() if min(astuple(usage)) < 0]
-    if negative or min(result.failures.values(), default=0) < 0 or result.replayed not in (0, 1):
+    _check_counts(result)
+    if result.trajectory is not None:
+        _check_points(result.trajectory)
+
+
+def _check_counts(result: TrialResult) -> None:
+    usages = result.usage.values()
+    failures = result.failures.values()
+    negative = [usage for usage in usages if min(astuple(usage)) < 0]
+    if negative or min(failures, default=0) < 0 or result.replayed not in (0, 1):
         raise WrongLine("has a trial with a count that is none")
 
     for counts in result.learnt.values():
@@ -25,12 +35,9 @@ def check_result(result: TrialResult) -> None:
             if not isinstance(count, int) or not 0 <= count <= MOST_COUNT:
                 raise WrongLine(f"has a trial after which {count} entries were {name}")
 
-    failed = sum(usage.failed for usage in result.usage.values())
-    if sum(result.failures.values()) != failed:
+    failed = sum(usage.failed for usage in usages)
+    if sum(failures) != failed:
         raise WrongLine(f"has a trial with {failed} failed requests, and kinds of error of another number")
-
-    if result.trajectory is not None:
-        _check_points(result.trajectory)
 
 
 def _check_points(trajectory: Trajectory) -> None:
@@ -53,10 +60,16 @@ def _check_points(trajectory: Trajectory) -> None:
 def check_job(job: UnitRecord | TrainingRecord) -> None:
     """Raise `WrongLine` for a head with limits that no unit or training has."""
     if isinstance(job, UnitRecord):
-        if not 0 <= job.trials_allowed <= MOST_TRIALS or not 1 <= job.budget <= MOST_COUNT:
+        if not 0 <= job.trials_allowed <= MOST_TRIALS or not _may_be_budget(job.budget):
             raise WrongLine(f"is of a unit with {job.trials_allowed} trials of {job.budget} steps")
-    elif not job.budgets or not all(1 <= budget <= MOST_COUNT for budget in job.budgets):
+        return
+
+    if not job.budgets or not all(map(_may_be_budget, job.budgets)):
         raise WrongLine("is of a training with other numbers of steps than there may be")
+
+
+def _may_be_budget(steps: int) -> bool:
+    return 1 <= steps <= MOST_COUNT
 
 
 def check_trials(record: UnitRecord | TrainingRecord, stops: bool) -> None:
@@ -67,9 +80,10 @@ def check_trials(record: UnitRecord | TrainingRecord, stops: bool) -> None:
 
     for number, (result, budget) in enumerate(zip(record.trials, budgets, strict=False), start=1):
         is_last = number == len(record.trials)
-        trajectory = result.trajectory
         if result.trial != number:
             raise WrongLine(f"holds trial {result.trial} in the place of trial {number}")
+
+        trajectory = result.trajectory
         if trajectory is None:
             if not is_last:
                 raise WrongLine(f"goes on after trial {number}, which ended in an error")
