@@ -95,11 +95,12 @@ class Piece:
 
     @property
     def content(self) -> tuple[str, ...]:
-        return (*(state.description for state in self.states), *self.actions)
+        descriptions = [state.description for state in self.states]
+        return (*descriptions, *self.actions)
 
     def dump(self, texts: dict[str, int]) -> dict[str, Any]:
-        def intern(*said: str) -> list[int]:
-            return [texts.setdefault(text, len(texts)) for text in said]
+        def intern(*own_texts: str) -> list[int]:
+            return [texts.setdefault(text, len(texts)) for text in own_texts]
 
         return {
             "trial": self.trial,
@@ -112,9 +113,19 @@ class Piece:
 
     @classmethod
     def load(cls, entry: dict[str, Any], texts: Sequence[str]) -> "Piece":
-        states = tuple(State(*(texts[index] for index in state)) for state in entry["states"])
-        actions = tuple(texts[index] for index in entry["actions"])
-        return cls(entry["trial"], entry["offset"], states, actions, tuple(entry["rewards"]), entry["trajectory"])
+        states = []
+        for indices in entry["states"]:
+            own_texts = [texts[index] for index in indices]
+            states.append(State(*own_texts))
+        actions = [texts[index] for index in entry["actions"]]
+        return cls(
+            trial=entry["trial"],
+            offset=entry["offset"],
+            states=tuple(states),
+            actions=tuple(actions),
+            rewards=tuple(entry["rewards"]),
+            trajectory=entry["trajectory"],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +143,14 @@ class Window:
     def from_span(cls, span: Span, pieces: Sequence[Piece]) -> "Window":
         piece = pieces[span.piece]
         part = slice(span.start, span.end)
-        return cls(*span, piece.states[part], piece.actions[part][1:], piece.rewards[part])
+        return cls(
+            piece=span.piece,
+            start=span.start,
+            end=span.end,
+            states=piece.states[part],
+            actions=piece.actions[part][1:],
+            rewards=piece.rewards[part],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +162,16 @@ class SkillCandidate:
     action: int
 
     def dump(self) -> list[int]:
-        return [self.state, self.action, *(number for span in self.spans for number in span)]
+        row = [self.state, self.action]
+        for span in self.spans:
+            row += span
+        return row
 
     @classmethod
     def load(cls, row: Sequence[int]) -> "SkillCandidate":
         state, action, *numbers = row
-        return cls(tuple(Span(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)), state, action)
+        spans = [Span(*numbers[first : first + 3]) for first in range(0, len(numbers), 3)]
+        return cls(tuple(spans), state, action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,15 +207,18 @@ class Skill(Verbalization):
 
     def dump(self) -> dict[str, Any]:
         data = {name: getattr(self, name) for name in _PLAIN}
-        data |= {"instructions": list(self.instructions), "scores": asdict(self.scores)}
-        return data | {"windows": [list(span) for span in self.spans]}
+        data["instructions"] = list(self.instructions)
+        data["scores"] = asdict(self.scores)
+        data["windows"] = [list(span) for span in self.spans]
+        return data
 
     @classmethod
     def load(cls, entry: dict[str, Any]) -> "Skill":
         spans = tuple(Span(*numbers) for numbers in entry["windows"])
         instructions = tuple(entry["instructions"])
         scores = SkillScores(**entry["scores"])
-        return cls(**{name: entry[name] for name in _PLAIN}, instructions=instructions, spans=spans, scores=scores)
+        plain = {name: entry[name] for name in _PLAIN}
+        return cls(**plain, instructions=instructions, spans=spans, scores=scores)
 
 
 _PLAIN = ("id", "name", "summary", "target", "retrieved", "targeted", "beyond")
@@ -207,8 +232,12 @@ FILL_WORDS = frozenset({"to", "the", "for", "on", "in", "a", "an"})
 
 def normalize_text(text: str, keep_fill_words: bool = False) -> str:
     """Normalize a text for comparison: lower case, without punctuation and fill words (release, utils.py:12-20)."""
-    words = (word.strip(PUNCTUATION) for word in text.lower().split())
-    return " ".join(word for word in words if word and (keep_fill_words or word not in FILL_WORDS))
+    words = []
+    for token in text.lower().split():
+        word = token.strip(PUNCTUATION)
+        if word and (keep_fill_words or word not in FILL_WORDS):
+            words.append(word)
+    return " ".join(words)
 
 
 # Cut a trajectory into pieces, and a piece into windows (release, skillset.py:60-75, 99-105).
@@ -219,10 +248,19 @@ def cut_trajectory(trajectory: Trajectory, settings: SkillSettings, number: int 
     states = trajectory.states
     actions = ("", *(step.action for step in trajectory.steps))
     rewards = (0, *(step.reward for step in trajectory.steps))
-    return [
-        Piece(trajectory.trial, start, states[start:end], actions[start:end], rewards[start:end], number)
-        for start, end in _find_piece_bounds(rewards, settings)
-    ]
+
+    pieces = []
+    for start, end in _find_piece_bounds(rewards, settings):
+        piece = Piece(
+            trial=trajectory.trial,
+            offset=start,
+            states=states[start:end],
+            actions=actions[start:end],
+            rewards=rewards[start:end],
+            trajectory=number,
+        )
+        pieces.append(piece)
+    return pieces
 
 
 def _find_piece_bounds(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
@@ -232,7 +270,7 @@ def _find_piece_bounds(rewards: Sequence[int], settings: SkillSettings) -> list[
     fewest = max(settings.min_piece, settings.min_window)
     while start < len(rewards):
         stop = min(start + settings.max_piece, len(rewards))
-        end = next((index + 1 for index in range(stop - 1, start - 1, -1) if rewards[index] > 0), start)
+        end = _find_piece_end(rewards, start, stop)
         if end - start >= fewest:
             bounds.append((start, end))
             start = end
@@ -241,24 +279,48 @@ def _find_piece_bounds(rewards: Sequence[int], settings: SkillSettings) -> list[
     return bounds
 
 
+def _find_piece_end(rewards: Sequence[int], start: int, stop: int) -> int:
+    """The index behind the last positive reward of a stretch; `start` if there is none."""
+    for index in range(stop - 1, start - 1, -1):
+        if rewards[index] > 0:
+            return index + 1
+    return start
+
+
 def list_windows(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
     """Return [start, end) of every window of a piece, by start, then by length. With ``count_overhang`` some ends lie
     one past the piece: those windows hold one state less than their bounds."""
-    lengths = range(settings.min_window, settings.max_window + 1)
     if settings.extraction == "sliding":
-        size = len(rewards)
-        last = size + settings.count_overhang
-        bounds = [(start, start + length) for start in range(size) for length in lengths if start + length <= last]
-        return [(start, end) for start, end in bounds if min(end, size) - start >= settings.min_window]
-    # The state after a reward ends one segment and starts the next.
-    boundaries = [index for index, reward in enumerate(rewards) if reward > 0]
-    first = dict(zip(boundaries, [0, *boundaries], strict=False))
-    return sorted(
-        (boundary + 1 - length, boundary + 1)
-        for boundary in boundaries
-        for length in lengths
-        if boundary + 1 - length >= first[boundary]
-    )
+        return _list_sliding_windows(len(rewards), settings)
+    return _list_reward_windows(rewards, settings)
+
+
+def _list_sliding_windows(size: int, settings: SkillSettings) -> list[tuple[int, int]]:
+    last_end = size + settings.count_overhang
+    windows = []
+    for start in range(size):
+        for length in range(settings.min_window, settings.max_window + 1):
+            end = start + length
+            states_inside = min(end, size) - start
+            if end <= last_end and states_inside >= settings.min_window:
+                windows.append((start, end))
+    return windows
+
+
+def _list_reward_windows(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
+    """Windows at the ends of segments. The state after a reward ends one segment and starts the next."""
+    windows = []
+    first = 0  # of the segment
+    for index, reward in enumerate(rewards):
+        if reward <= 0:
+            continue
+        end = index + 1
+        for length in range(settings.min_window, settings.max_window + 1):
+            start = end - length
+            if start >= first:
+                windows.append((start, end))
+        first = index
+    return sorted(windows)
 
 
 # Texts and their similarities.
@@ -276,33 +338,50 @@ class TextIndex:
         all_texts = list(texts)
         new = [text for text in dict.fromkeys(all_texts) if text not in self._index]
         if new:
-            rows = np.asarray(self._embed(new), dtype=np.float64)
-            if rows.ndim != 2 or len(rows) != len(new) or not np.isfinite(rows).all():
-                raise BackendFailure(
-                    f"the embedder answered {len(new)} texts with an array of shape {rows.shape}; expected "
-                    f"({len(new)}, d) finite numbers. Check the backend of `embed`."
-                )
-            for text, row in zip(new, rows, strict=True):
-                self._index[text] = len(self._rows)
-                self._rows.append(row)
-                self._meanings.append(self._meaning.setdefault(normalize_text(text), len(self._meaning)))
+            for text, row in zip(new, self._compute_rows(new), strict=True):
+                self._add_text(text, row)
         return np.array([self._index[text] for text in all_texts], dtype=np.int64)
+
+    def _compute_rows(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        rows = np.asarray(self._embed(texts), dtype=np.float64)
+        if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
+            raise BackendFailure(
+                f"the embedder answered {len(texts)} texts with an array of shape {rows.shape}; expected "
+                f"({len(texts)}, d) finite numbers. Check the backend of `embed`."
+            )
+        return rows
+
+    def _add_text(self, text: str, row: NDArray[np.float64]) -> None:
+        self._index[text] = len(self._rows)
+        self._rows.append(row)
+        meaning = self._meaning.setdefault(normalize_text(text), len(self._meaning))
+        self._meanings.append(meaning)
 
     def compute_similarities(self, left: Integers, right: Integers) -> Integers:
         """Return (len(left), len(right)) cosines in billionths; texts that are equal after normalization count as 1."""
-        rows, row = np.unique(left, return_inverse=True)
-        columns, column = np.unique(right, return_inverse=True)
+        rows, row_of = np.unique(left, return_inverse=True)
+        columns, column_of = np.unique(right, return_inverse=True)
         ours = np.stack([self._rows[index] for index in rows])
         theirs = np.stack([self._rows[index] for index in columns])
-        billionths = np.rint(ours @ theirs.T * BILLION).astype(np.int64)
+
+        cosines = ours @ theirs.T
+        billionths = np.rint(cosines * BILLION).astype(np.int64)
+
         meanings = np.array(self._meanings, dtype=np.int64)
-        same = meanings[rows][:, None] == meanings[columns][None, :]
-        return np.where(same, BILLION, billionths)[row[:, None], column[None, :]]
+        have_same_meaning = meanings[rows][:, None] == meanings[columns][None, :]
+        similarities = np.where(have_same_meaning, BILLION, billionths)
+        return similarities[row_of[:, None], column_of[None, :]]
 
 
 # Match windows.
 
-Partner = tuple[Span, int, int]  # best window of an earlier piece; its state and action similarity in billionths
+
+class Partner(NamedTuple):
+    """The best window of an earlier piece, with its similarities in billionths."""
+
+    span: Span
+    state: int
+    action: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,12 +392,18 @@ class PieceTexts:
 
     @classmethod
     def from_piece(cls, piece: Piece, texts: TextIndex, settings: SkillSettings) -> "PieceTexts":
-        indices = texts.index_texts([*map(settings.describe, piece.states), *piece.actions])
-        return cls(indices[: len(piece)], indices[len(piece) :], tuple(list_windows(piece.rewards, settings)))
+        descriptions = [settings.describe(state) for state in piece.states]
+        indices = texts.index_texts([*descriptions, *piece.actions])
+        windows = list_windows(piece.rewards, settings)
+        return cls(states=indices[: len(piece)], actions=indices[len(piece) :], windows=tuple(windows))
 
     def find_window_starts(self, length: int) -> Integers:
-        inside = [start for start, end in self.windows if end <= len(self.states) and end - start == length]
-        return np.array(inside, dtype=np.int64)
+        starts = []
+        for start, end in self.windows:
+            is_inside = end <= len(self.states)
+            if is_inside and end - start == length:
+                starts.append(start)
+        return np.array(starts, dtype=np.int64)
 
 
 def match_windows(
@@ -326,49 +411,68 @@ def match_windows(
 ) -> list[SkillCandidate]:
     piece = pieces[new]
     old_pieces = [pieces[old] for old in earlier]
+    old_states = [old_piece.states for old_piece in old_pieces]
+    old_actions = [old_piece.actions for old_piece in old_pieces]
+
     # Two products serve all pieces; many small ones would spend more time on starting threads than on arithmetic.
-    ends = np.cumsum([len(old_piece.states) for old_piece in old_pieces])[:-1]
-    states = texts.compute_similarities(piece.states, np.concatenate([old_piece.states for old_piece in old_pieces]))
-    actions = texts.compute_similarities(piece.actions, np.concatenate([old_piece.actions for old_piece in old_pieces]))
-    parts = zip(earlier, np.split(states, ends, axis=1), np.split(actions, ends, axis=1), strict=True)
-    partners = [
-        _find_best_partners(old, piece, pieces[old], _sum_diagonals(state), _sum_diagonals(action), settings)
-        for old, state, action in parts
-    ]
+    ends = np.cumsum([len(states) for states in old_states])[:-1]
+    state_similarities = texts.compute_similarities(piece.states, np.concatenate(old_states))
+    action_similarities = texts.compute_similarities(piece.actions, np.concatenate(old_actions))
+    state_parts = np.split(state_similarities, ends, axis=1)
+    action_parts = np.split(action_similarities, ends, axis=1)
+
+    partners = []
+    for old, state_part, action_part in zip(earlier, state_parts, action_parts, strict=True):
+        state_sums = _sum_diagonals(state_part)
+        action_sums = _sum_diagonals(action_part)
+        partners.append(_find_best_partners(old, piece, pieces[old], state_sums, action_sums, settings))
+
     candidates = []
     for start, end in piece.windows:
         length = min(end, len(piece.states)) - start
         for best in partners:
-            if partner := best.get((start, length)):
-                span, state, action = partner
-                candidates.append(SkillCandidate((span, Span(new, start, end)), state, action))
+            partner = best.get((start, length))
+            if partner is not None:
+                spans = (partner.span, Span(new, start, end))
+                candidates.append(SkillCandidate(spans, partner.state, partner.action))
     return candidates
 
 
 def _find_best_partners(
     index: int, new: PieceTexts, old: PieceTexts, states: Integers, actions: Integers, settings: SkillSettings
 ) -> dict[tuple[int, int], Partner]:
-    """Return the most similar window of the old piece for each (start, length) of the new, the earliest of equals."""
+    """Return the most similar window of the old piece for each (start, length) of the new, the earliest of equals.
+    `states` and `actions` are sums of similarities along the diagonals, as of `_sum_diagonals`."""
     best: dict[tuple[int, int], Partner] = {}
     for length in range(settings.min_window, settings.max_window + 1):
         rows = new.find_window_starts(length)[:, None]
         columns = old.find_window_starts(length)[None, :]
         if not rows.size or not columns.size:
             continue
-        state = _divide_rounded(states[rows + length, columns + length] - states[rows, columns], length)
-        action = _divide_rounded(actions[rows + length, columns + length] - actions[rows + 1, columns + 1], length - 1)
-        choice = np.argmax(WEIGHTS["state"] * state + WEIGHTS["action"] * action, axis=1)
-        for row, (start, column) in enumerate(zip(rows[:, 0].tolist(), choice.tolist(), strict=True)):
+
+        state_sums = states[rows + length, columns + length] - states[rows, columns]
+        action_sums = actions[rows + length, columns + length] - actions[rows + 1, columns + 1]
+        state = _divide_rounded(state_sums, length)
+        action = _divide_rounded(action_sums, length - 1)
+        scores = WEIGHTS["state"] * state + WEIGHTS["action"] * action
+
+        choice = np.argmax(scores, axis=1)
+        for row, column in enumerate(choice.tolist()):
+            start = int(rows[row, 0])
             first = int(columns[0, column])
-            partner = Span(index, first, first + length)
-            best[start, length] = (partner, int(state[row, column]), int(action[row, column]))
+            best[start, length] = Partner(
+                span=Span(index, first, first + length),
+                state=int(state[row, column]),
+                action=int(action[row, column]),
+            )
     return best
 
 
 def _sum_diagonals(matrix: Integers) -> Integers:
     """Return (n + 1, m + 1) sums: entry [i, j] is the sum of the diagonal that ends just before (i, j)."""
-    sums = np.zeros((matrix.shape[0] + 1, matrix.shape[1] + 1), dtype=np.int64)
-    for row in range(matrix.shape[0]):
+    height, width = matrix.shape
+    sums = np.zeros((height + 1, width + 1), dtype=np.int64)
+    for row in range(height):
         sums[row + 1, 1:] = sums[row, :-1] + matrix[row]
     return sums
 

@@ -25,49 +25,68 @@ class Command:
     def text(self) -> str:
         if self.verb == "choose":
             return self.thing
-        tail = f" {self.join} {self.place}" if self.place else ""
-        return f"{self.head or self.verb} {self.thing}{tail}".strip()
+        text = f"{self.head or self.verb} {self.thing}"
+        if self.place:
+            text += f" {self.join} {self.place}"
+        return text.strip()
 
 
 _TWO_PLACES = r"(?P<thing>.+?) (?:to|in|into|on|onto|inside) (?P<place>.+)"
-_VERBS = (  # name; pattern of the whole, in the form of `normalize_words`; first words, if others; word before a place
-    ("teleport", r"teleport(?:ing)?(?: to)? (?P<thing>.+)", "teleport to", ""),
-    ("go", r"(?:go(?:ing)?|walk(?:ing)?) (?:to )?(?P<thing>.+)", "go to", ""),
-    ("open", r"open(?:ing)? (?P<thing>.+)", "", ""),
-    ("close", r"clos(?:e|ing) (?P<thing>.+)", "", ""),
-    ("pick up", r"(?:pick(?:ing)? up|tak(?:e|ing)|grab(?:bing)?) (?P<thing>.+)", "", ""),
-    ("focus", r"focus(?:ing)?(?: on)? (?P<thing>.+)", "focus on", ""),
-    ("move", r"(?:mov(?:e|ing)|plac(?:e|ing)|put(?:ting)?) " + _TWO_PLACES, "", "to"),
-    ("pour", r"pour(?:ing)? " + _TWO_PLACES, "", "in"),
-    ("mix", r"mix(?:ing)? (?P<thing>.+)", "", ""),
-    ("read", r"read(?:ing)? (?P<thing>.+)", "", ""),
-    ("deactivate", r"(?:deactivat(?:e|ing)|turn(?:ing)? off) (?P<thing>.+)", "", ""),
-    ("activate", r"(?:activat(?:e|ing)|turn(?:ing)? on) (?P<thing>.+)", "", ""),
-    ("look in", r"look(?:ing)? (?:in|into|inside|at) (?P<thing>.+)", "", ""),
-    ("use", r"us(?:e|ing) (?P<thing>.+?) on (?P<place>.+)", "", "on"),
-    ("choose", r"(?:choos(?:e|ing)|answer(?:ing)?) (?:option |number )?(?P<thing>\d+)", "", ""),
-    ("wait", r"wait(?:ing)?(?:1|\b.*)", "", ""),
+
+
+class _Verb(NamedTuple):
+    name: str
+    pattern: str  # of the whole action, in the form of `normalize_words`
+    head: str = ""  # first words of the action, if different from the name
+    join: str = ""  # the word before the place
+
+
+_VERBS = (
+    _Verb("teleport", r"teleport(?:ing)?(?: to)? (?P<thing>.+)", head="teleport to"),
+    _Verb("go", r"(?:go(?:ing)?|walk(?:ing)?) (?:to )?(?P<thing>.+)", head="go to"),
+    _Verb("open", r"open(?:ing)? (?P<thing>.+)"),
+    _Verb("close", r"clos(?:e|ing) (?P<thing>.+)"),
+    _Verb("pick up", r"(?:pick(?:ing)? up|tak(?:e|ing)|grab(?:bing)?) (?P<thing>.+)"),
+    _Verb("focus", r"focus(?:ing)?(?: on)? (?P<thing>.+)", head="focus on"),
+    _Verb("move", r"(?:mov(?:e|ing)|plac(?:e|ing)|put(?:ting)?) " + _TWO_PLACES, join="to"),
+    _Verb("pour", r"pour(?:ing)? " + _TWO_PLACES, join="in"),
+    _Verb("mix", r"mix(?:ing)? (?P<thing>.+)"),
+    _Verb("read", r"read(?:ing)? (?P<thing>.+)"),
+    _Verb("deactivate", r"(?:deactivat(?:e|ing)|turn(?:ing)? off) (?P<thing>.+)"),
+    _Verb("activate", r"(?:activat(?:e|ing)|turn(?:ing)? on) (?P<thing>.+)"),
+    _Verb("look in", r"look(?:ing)? (?:in|into|inside|at) (?P<thing>.+)"),
+    _Verb("use", r"us(?:e|ing) (?P<thing>.+?) on (?P<place>.+)", join="on"),
+    _Verb("choose", r"(?:choos(?:e|ing)|answer(?:ing)?) (?:option |number )?(?P<thing>\d+)"),
+    _Verb("wait", r"wait(?:ing)?(?:1|\b.*)"),
 )
 
 
 @lru_cache(maxsize=8192)
 def parse_command(text: str) -> Command | None:
     """Parse a clause that consists of a command; None otherwise."""
-    clause = normalize_words(re.sub(r"\((?:that|in|from|on)\b[^)]*\)", "", text))
+    without_notes = re.sub(r"\((?:that|in|from|on)\b[^)]*\)", "", text)
+    clause = normalize_words(without_notes)
     if clause.isdigit():
         return Command("choose", clause)  # a bare number, which answers an open question
-    for verb, pattern, head, join in _VERBS:
-        if match := re.fullmatch(pattern, clause):
-            parts = match.groupdict()
-            thing, place = ((parts.get(name) or "").strip() for name in ("thing", "place"))
-            return Command(verb, thing, place, head, join)
+
+    for verb in _VERBS:
+        match = re.fullmatch(verb.pattern, clause)
+        if match:
+            parts = match.groupdict(default="")
+            thing = parts.get("thing", "").strip()
+            place = parts.get("place", "").strip()
+            return Command(verb.name, thing, place, verb.head, verb.join)
     return None
 
 
 def normalize_words(text: str) -> str:
     """Normalize a name for comparison: lower case, without articles, punctuation and double spaces."""
-    words = re.findall(r"[a-z0-9'%.-]+", text.lower())
-    return " ".join(word.strip(".'-") for word in words if word not in _ARTICLES and word.strip(".'-"))
+    words = []
+    for token in re.findall(r"[a-z0-9'%.-]+", text.lower()):
+        word = token.strip(".'-")
+        if word and token not in _ARTICLES:
+            words.append(word)
+    return " ".join(words)
 
 
 TRAVEL = ("teleport", "go")  # verbs that lead to another room; either may stand for the other
@@ -114,16 +133,30 @@ class Skill(NamedTuple):
 @lru_cache(maxsize=512)
 def read_advice(text: str) -> tuple[Advice, ...]:
     """What a text says to do and not to do, in order."""
-    plain = _NUMBERED.sub("", _MISTAKE.sub(r"avoid \1", re.sub(r"\*\*|`", "", text)))
-    unconditional = "\n".join(sentence for sentence in _SENTENCES.split(plain) if not _CONDITIONAL.search(sentence))
+    plain = re.sub(r"\*\*|`", "", text)
+    plain = _MISTAKE.sub(r"avoid \1", plain)
+    plain = _NUMBERED.sub("", plain)
+    unconditional = [sentence for sentence in _SENTENCES.split(plain) if not _CONDITIONAL.search(sentence)]
+
     advice = []
-    for clause in _CLAUSES.split(unconditional.lower()):
-        order = _LEAD.sub("", _LABEL.sub("", clause.strip())).strip()
-        negative = _NEGATIVE.match(order)
-        if command := parse_command(order[negative.end() if negative else 0 :].strip(" \"'“”,")):
-            firm = negative is None or negative[1] not in ("avoid", "no more", "without")
-            advice.append(Advice(command, LIKED if negative is None else FORBIDDEN if firm else AVOIDED))
+    for clause in _CLAUSES.split("\n".join(unconditional).lower()):
+        unlabelled = _LABEL.sub("", clause.strip())
+        order = _LEAD.sub("", unlabelled).strip()
+        negation = _NEGATIVE.match(order)
+        if negation:
+            order = order[negation.end() :]
+        command = parse_command(order.strip(" \"'“”,"))
+        if command:
+            advice.append(Advice(command, _weigh(negation)))
     return tuple(advice)
+
+
+def _weigh(negation: re.Match[str] | None) -> float:
+    if negation is None:
+        return LIKED
+    if negation[1] in ("avoid", "no more", "without"):
+        return AVOIDED
+    return FORBIDDEN
 
 
 def split_past_attempts(text: str) -> list[str]:
@@ -134,38 +167,70 @@ def split_past_attempts(text: str) -> list[str]:
 def select_plan_steps(text: str) -> tuple[Command, ...]:
     """The steps of the newest plan of those that earned most, without what newer ones forbid."""
     plans = split_past_attempts(text)
-    points = [max(map(int, _EARNED.findall(plan)), default=0) for plan in plans]
-    best = max((index for index, earned in enumerate(points) if earned == max(points)), default=0)
-    newer = [piece.command for plan in plans[best + 1 :] for piece in read_advice(plan) if piece.weight == FORBIDDEN]
-    steps = [piece.command for plan in plans[best : best + 1] for piece in read_advice(plan) if piece.weight > 0]
-    return tuple(step for step in steps if not any(is_advice_for(command, step) for command in newer))
+    if not plans:
+        return ()
+
+    points = [_count_points(plan) for plan in plans]
+    most = max(points)
+    best = max(index for index, earned in enumerate(points) if earned == most)
+
+    forbidden = []
+    for plan in plans[best + 1 :]:
+        forbidden += [piece.command for piece in read_advice(plan) if piece.weight == FORBIDDEN]
+
+    steps = []
+    for step in _list_advised(plans[best]):
+        if not any(is_advice_for(command, step) for command in forbidden):
+            steps.append(step)
+    return tuple(steps)
+
+
+def _count_points(plan: str) -> int:
+    """The most points that a plan says were earned."""
+    earned = [int(points) for points in _EARNED.findall(plan)]
+    return max(earned, default=0)
+
+
+def _list_advised(text: str) -> tuple[Command, ...]:
+    """The commands that a text says to carry out."""
+    return tuple(piece.command for piece in read_advice(text) if piece.weight > 0)
 
 
 def parse_skills(text: str) -> tuple[Skill, ...]:
     """The offered skills in order."""
     parts = _SUBGOAL.split(text)
-    return tuple(
-        Skill(target.strip(), tuple(piece.command for piece in read_advice(body) if piece.weight > 0))
-        for target, body in zip(parts[1::2], parts[2::2], strict=True)
-    )
+    skills = []
+    for target, body in zip(parts[1::2], parts[2::2], strict=True):
+        skills.append(Skill(target.strip(), _list_advised(body)))
+    return tuple(skills)
 
 
 def score_by_advice(action: str, advice: Iterable[Advice]) -> float:
     """How much a body of advice speaks for (or against) an action."""
     command = parse_command(action)
-    weights = [0.0, *(piece.weight for piece in advice if command and is_advice_for(piece.command, command))]
+    if command is None:
+        return 0.0
+    weights = [0.0]
+    weights += [piece.weight for piece in advice if is_advice_for(piece.command, command)]
     return max(weights) + min(weights)
 
 
 def is_advice_for(advised: Command, done: Command) -> bool:
     """Whether the advice is about the action: same verb, and every part it names is meant."""
-    same = advised.verb == done.verb or {advised.verb, done.verb} <= set(TRAVEL)
-    return same and _is_meant(advised.thing, done.thing) and _is_meant(advised.place, done.place)
+    are_both_travel = advised.verb in TRAVEL and done.verb in TRAVEL
+    if advised.verb != done.verb and not are_both_travel:
+        return False
+    return _is_meant(advised.thing, done.thing) and _is_meant(advised.place, done.place)
 
 
 def is_concrete(done: Command) -> bool:
     """Whether no part of a command is a placeholder such as OBJ or "the substance"."""
-    return not any(len(words) == 1 and words <= _SLOTS for words in map(find_words, (done.thing, done.place)))
+    return not (_is_placeholder(done.thing) or _is_placeholder(done.place))
+
+
+def _is_placeholder(name: str) -> bool:
+    words = find_words(name)
+    return len(words) == 1 and words <= _SLOTS
 
 
 def _is_meant(advised: str, done: str) -> bool:
@@ -176,4 +241,5 @@ def _is_meant(advised: str, done: str) -> bool:
 @lru_cache(maxsize=8192)
 def find_words(text: str) -> frozenset[str]:
     """The content words of a text, lightly stemmed (plural and -ing)."""
-    return frozenset(_ENDING.sub("", word) for word in normalize_words(text).split() if word not in _STOP)
+    content = [word for word in normalize_words(text).split() if word not in _STOP]
+    return frozenset(_ENDING.sub("", word) for word in content)

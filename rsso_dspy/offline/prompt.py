@@ -16,8 +16,16 @@ from rsso_dspy.regions import REGIONS, list_items
 from rsso_dspy.signatures import actor, constitution, memory_writers
 
 PROPOSING = (  # fields of DSPy's proposers of instructions
-    *("current_instruction", "examples_with_feedback", "basic_instruction", "dataset_description", "program_code"),
-    *("program_description", "module", "module_description", "task_demos", "tip"),
+    "current_instruction",
+    "examples_with_feedback",
+    "basic_instruction",
+    "dataset_description",
+    "program_code",
+    "program_description",
+    "module",
+    "module_description",
+    "task_demos",
+    "tip",
 )
 
 
@@ -25,9 +33,20 @@ def _label(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 
-_DEFINED = [*vars(actor).values(), *vars(constitution).values(), *vars(memory_writers).values()]
-_SIGNATURES = [value for value in _DEFINED if isinstance(value, type(dspy.Signature))]
-_NAMES = {*REGIONS, *PROPOSING, "loops", *(name for signature in _SIGNATURES for name in signature.fields)}
+def _read_label(label: str) -> str:
+    return label.lower().replace(" ", "_")
+
+
+def _list_signature_fields() -> list[str]:
+    names: list[str] = []
+    for module in (actor, constitution, memory_writers):
+        for value in vars(module).values():
+            if isinstance(value, type(dspy.Signature)):
+                names += value.fields
+    return names
+
+
+_NAMES = {*REGIONS, *PROPOSING, "loops", *_list_signature_fields()}
 _ANY = "|".join(sorted(map(_label, _NAMES), key=len, reverse=True))
 _LABELS = re.compile(rf"^({_ANY})(?: \([^()\n]*\))?:(?:[ \n]|\Z)", re.M)
 """The labels of all fields of the package's signatures, and of DSPy's proposers."""
@@ -42,6 +61,7 @@ _ROW = re.compile(r"^([A-Z][a-z ]*):([^\n]*)", re.M)
 _NUMBER = re.compile(r"^\s*(?:[-*•]|\[?\d+\]?[.):»]?)\s*")
 _EXAMPLES = re.compile(r"^Examples:\n", re.M)
 _EXAMPLE = re.compile(r"^Example \d+\n", re.M)
+_STEP = re.compile(r"^(?=Observation:)", re.M)
 
 
 class SeededNoise(NamedTuple):
@@ -50,8 +70,10 @@ class SeededNoise(NamedTuple):
 
     def draw_noise(self, candidate: str, context: str) -> float:
         """A number between -1 and 1, the same for equal seed, candidate and context in every process and thread."""
-        digest = blake2b(f"{self.seed}\x00{candidate}\x00{context}".encode(), digest_size=8).digest()
-        return int.from_bytes(digest, "big") / 2**63 - 1
+        key = f"{self.seed}\x00{candidate}\x00{context}"
+        digest = blake2b(key.encode(), digest_size=8).digest()
+        number = int.from_bytes(digest, "big")
+        return number / 2**63 - 1
 
 
 class Turn(NamedTuple):
@@ -75,26 +97,65 @@ class ParsedPrompt(NamedTuple):
         return self.regions.get(name, "")
 
 
+class _SystemPrompt(NamedTuple):
+    instruction: str
+    wanted: Mapping[str, bool]  # output field to whether it is a list
+    is_json: bool
+    regions: Mapping[str, str]  # those that a layout puts below the instruction
+    demos: tuple[Mapping[str, str], ...]
+
+
 def parse_request(request: Request) -> ParsedPrompt:
-    system = request.system
-    if not isinstance(system, str):
-        system = "".join(getattr(part, "text", "") or "" for part in system or ())
-    if (form := find_form(system)) is not None:
+    system = _read_system(request)
+    form = find_form(system)
+    if form is not None:
         return _parse_marked(request, system, form)
-    instruction, outputs, is_json, placed, demos = _parse_system(system)
+    return _parse_labelled(request, system)
+
+
+def _read_system(request: Request) -> str:
+    system = request.system
+    if isinstance(system, str):
+        return system
+    texts = [getattr(part, "text", "") or "" for part in system or ()]
+    return "".join(texts)
+
+
+def _parse_labelled(request: Request, system: str) -> ParsedPrompt:
+    """Read a request whose fields stand behind labels."""
+    system_prompt = _parse_system(system)
+    wants_action_alone = list(system_prompt.wanted) == ["action"]
+
     texts = []
+    user_texts = []
     for message in request.messages:
         text = message.text or ""
-        is_bare_action = message.role == "assistant" and list(outputs) == ["action"] and not split_fields(text)
-        texts.append(f"Action: {text}" if is_bare_action else text)
+        if message.role == "assistant" and wants_action_alone and not split_fields(text):
+            text = f"Action: {text}"
+        if message.role == "user":
+            user_texts.append(text)
+        texts.append(text)
 
-    user_texts = [text for text, message in zip(texts, request.messages, strict=True) if message.role == "user"]
     first, *_, last = user_texts * 2
-    regions = {**placed, **split_fields(first), **{name: text for name, text in split_fields(last).items() if text}}
-    steps = map(split_fields, re.split(r"^(?=Observation:)", "\n\n".join(texts), flags=re.M)[1:])
-    turns = tuple(map(_make_turn, steps))
-    full_text = "\n\n".join([system, *texts])
-    return ParsedPrompt(instruction, outputs, is_json, regions, turns or (Turn(""),), demos, full_text)
+    regions = {**system_prompt.regions, **split_fields(first)}
+    for name, text in split_fields(last).items():
+        if text:
+            regions[name] = text
+
+    steps = _STEP.split("\n\n".join(texts))[1:]
+    turns = [_make_turn(split_fields(step)) for step in steps]
+    if not turns:
+        turns = [Turn("")]
+
+    return ParsedPrompt(
+        instruction=system_prompt.instruction,
+        wanted=system_prompt.wanted,
+        is_json=system_prompt.is_json,
+        regions=regions,
+        turns=tuple(turns),
+        demos=system_prompt.demos,
+        text="\n\n".join([system, *texts]),
+    )
 
 
 def _parse_marked(request: Request, system: str, form: MarkedForm) -> ParsedPrompt:
@@ -102,6 +163,7 @@ def _parse_marked(request: Request, system: str, form: MarkedForm) -> ParsedProm
     one are turns, and all inputs but the turns' stand in the last message."""
     texts = [message.text or "" for message in request.messages]
     *previous, last = map(split_marked, texts)
+
     demos = []
     turns = []
     for inputs, outputs in zip(previous[::2], previous[1::2], strict=False):
@@ -111,14 +173,26 @@ def _parse_marked(request: Request, system: str, form: MarkedForm) -> ParsedProm
         else:
             turns.append(_make_turn(pair))
     turns.append(_make_turn(last))
-    full_text = "\n\n".join([system, *texts])
+
     return ParsedPrompt(
-        form.instruction, form.wanted, form.is_json, last, tuple(turns), tuple(demos), full_text, True, form.blanks
+        instruction=form.instruction,
+        wanted=form.wanted,
+        is_json=form.is_json,
+        regions=last,
+        turns=tuple(turns),
+        demos=tuple(demos),
+        text="\n\n".join([system, *texts]),
+        is_marked=True,
+        blanks=form.blanks,
     )
 
 
 def _make_turn(fields: Mapping[str, str]) -> Turn:
-    return Turn(*(fields.get(name, "") for name in ("observation", "thought", "action")))
+    return Turn(
+        seen=fields.get("observation", ""),
+        thought=fields.get("thought", ""),
+        action=fields.get("action", ""),
+    )
 
 
 def format_response(prompt: ParsedPrompt, answer: Mapping[str, Any]) -> str:
@@ -126,54 +200,94 @@ def format_response(prompt: ParsedPrompt, answer: Mapping[str, Any]) -> str:
     if prompt.is_json:
         return json.dumps(dict(answer), ensure_ascii=False)
     if prompt.is_marked:
-        texts = {}
-        for name, value in answer.items():
-            texts[name] = value if isinstance(value, str) else json.dumps(value)
-        return format_marked(texts)
+        return _format_marked_answer(answer)
     if len(answer) == 1:
-        return _format_value(next(iter(answer.values()))).strip()
-    return "\n".join(f"{_label(name)}: {_format_value(value)}".rstrip(" ") for name, value in answer.items())
+        (value,) = answer.values()
+        return _format_value(value).strip()
+
+    rows = []
+    for name, value in answer.items():
+        row = f"{_label(name)}: {_format_value(value)}"
+        rows.append(row.rstrip(" "))
+    return "\n".join(rows)
+
+
+def _format_marked_answer(answer: Mapping[str, Any]) -> str:
+    texts = {}
+    for name, value in answer.items():
+        texts[name] = value if isinstance(value, str) else json.dumps(value)
+    return format_marked(texts)
 
 
 def parse_region_list(text: str) -> list[str]:
     """A list-valued region as a list: one item a line, each after a dash, or in one line between semicolons."""
-    rows = text.strip().split("\n- ") if text.lstrip().startswith("- ") else text.splitlines()
-    if len(rows) == 1 and not text.lstrip().startswith("- "):
-        rows = text.split("; ")
-    return [row for row in (_NUMBER.sub("", row).replace("\n  ", "\n").strip() for row in rows) if row]
+    if text.lstrip().startswith("- "):
+        rows = text.strip().split("\n- ")
+    else:
+        rows = text.splitlines()
+        if len(rows) == 1:
+            rows = text.split("; ")
+
+    items = []
+    for row in rows:
+        item = _NUMBER.sub("", row).replace("\n  ", "\n").strip()
+        if item:
+            items.append(item)
+    return items
 
 
 @lru_cache(maxsize=4096)
 def split_fields(message: str) -> Mapping[str, str]:
     """Label of a field, as its name, to its text. Of a label that stands there twice the last counts."""
     pieces = _LABELS.split(message)
-    return {
-        label.lower().replace(" ", "_"): text.strip() for label, text in zip(pieces[1::2], pieces[2::2], strict=True)
-    }
+    fields: dict[str, str] = {}
+    for label, text in zip(pieces[1::2], pieces[2::2], strict=True):
+        fields[_read_label(label)] = text.strip()
+    return fields
 
 
 @lru_cache(maxsize=64)
-def _parse_system(system: str) -> tuple[str, Mapping[str, bool], bool, Mapping[str, str], tuple[Any, ...]]:
-    """Instruction, output fields, whether they are asked for as JSON, regions behind them, and demonstrations."""
+def _parse_system(system: str) -> _SystemPrompt:
     head, *examples = _EXAMPLES.split(system, maxsplit=1)
-    if (form := _FORM.search(head)) is None:
-        return system, {}, False, {}, ()
-    demos = tuple(split_fields(example) for example in _EXAMPLE.split("".join(examples)) if example.strip())
-    instruction, *_ = _LABELS.split(head[: form.start()], maxsplit=1)
-    placed = split_fields(head[: form.start()])  # regions that a layout puts below the instruction
-    return instruction.strip(), _list_wanted(form), bool(form["json"]), placed, demos
+    form = _FORM.search(head)
+    if form is None:
+        return _SystemPrompt(instruction=system, wanted={}, is_json=False, regions={}, demos=())
+
+    demos = []
+    for example in _EXAMPLE.split("".join(examples)):
+        if example.strip():
+            demos.append(split_fields(example))
+
+    above_form = head[: form.start()]
+    instruction, *_ = _LABELS.split(above_form, maxsplit=1)
+    return _SystemPrompt(
+        instruction=instruction.strip(),
+        wanted=_list_wanted(form),
+        is_json=bool(form["json"]),
+        regions=split_fields(above_form),
+        demos=tuple(demos),
+    )
 
 
 def _list_wanted(form: re.Match[str]) -> Mapping[str, bool]:
     """Output field to whether it is a list."""
     if form["alone"]:
-        return {form["alone"].replace(" ", "_"): bool(form["kind"])}
+        name = form["alone"].replace(" ", "_")
+        return {name: bool(form["kind"])}
     if form["json"]:
-        return {name: isinstance(value, list) for name, value in json.loads(form["keys"]).items()}
-    return {name.lower().replace(" ", "_"): not kind.strip() for name, kind in _ROW.findall(form["rows"])}
+        keys = json.loads(form["keys"])
+        return {name: isinstance(value, list) for name, value in keys.items()}
+
+    wanted = {}
+    for label, kind in _ROW.findall(form["rows"]):
+        wanted[_read_label(label)] = not kind.strip()
+    return wanted
 
 
 def _format_value(value: Any) -> str:
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return f"\n{list_items(value)}" if value else "none"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    is_text_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if not is_text_list:
+        return json.dumps(value, ensure_ascii=False)
+    return f"\n{list_items(value)}" if value else "none"

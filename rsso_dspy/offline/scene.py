@@ -39,7 +39,9 @@ _FAILED = re.compile(
     re.I,
 )
 _PARTS = re.compile(r" \((?:containing|contains) |\.? ?\b(?:on|in) the [^:,(]+ is: |[,()]|\. ")
+_NO_PART_OF_NAME = re.compile(r"^(?:unknown )?substance called | titled .*")
 _NO_THING = re.compile(r"^(?:which|that|currently|with|nothing|titled)\b| door is ")
+_ENTRY = ("\t", " ", "- ")  # beginnings of lines that list things
 _HELD = " in your inventory"
 _NOTES = "Notes: "
 _KINDS = ("searched", "doors", "seen", "focused", "did", "failed", "plan step")
@@ -58,10 +60,14 @@ class Target:
     def is_matched_by(self, name: str) -> bool:
         """Whether a thing of this name is meant. The last word of its name must be asked for (a seed jar is no seed),
         unless it is a label ("inclined plane b")."""
-        head = name.partition(" with ")[0].partition(" in ")[0].rpartition(" ")[2]
+        words = find_words(name)
         if self.any_of:
-            return bool(self.words & find_words(name))
-        return self.words <= find_words(name) and (len(head) == 1 or find_words(head) <= self.words)
+            return bool(self.words & words)
+
+        subject = name.partition(" with ")[0].partition(" in ")[0]
+        head = subject.rpartition(" ")[2]
+        is_label = len(head) == 1
+        return self.words <= words and (is_label or find_words(head) <= self.words)
 
 
 class Goals(NamedTuple):  # of a task; no places of particular things and no solutions are known
@@ -77,34 +83,69 @@ class Goals(NamedTuple):  # of a task; no places of particular things and no sol
 def parse_goals(task: str) -> Goals:
     """The goals of a task, read sentence by sentence."""
     text = " ".join(task.lower().split())
-    kind, changed, life = (match[1] if (match := pattern.search(text)) else "" for pattern in (_FOUND, _CHANGED, _LIFE))
+    kind = _find_first(_FOUND, text)
+    changed = _find_first(_CHANGED, text)
+    life = _find_first(_LIFE, text)
+
     targets = []
     endings = []
     for sentence in _SENTENCES.split(text):
+        is_condition = sentence.lstrip().startswith("if ")
+        is_last = _LAST.search(sentence) is not None
         for name in map(normalize_words, _FOCUS.findall(sentence)):
-            if sentence.lstrip().startswith("if "):
+            if is_condition:
                 endings.append(("focus", name))
             elif "life stage" not in name:
-                meant = {"thing": kind or name, "substance": changed or name, "it": kind or changed or name}
-                targets.append(_make_target(meant.get(name, name), _LAST.search(sentence) is not None))
-        endings += [("move", normalize_words(name)) for name in _DELIVER.findall(sentence)]
+                meant = _resolve_name(name, kind, changed)
+                targets.append(_make_target(meant, is_last))
+        for name in map(normalize_words, _DELIVER.findall(sentence)):
+            endings.append(("move", name))
+
+    places = map(normalize_words, _PLACES.findall(text))
+    has_kind = any(target.any_of for target in targets)
     return Goals(
-        find_words(text),
-        tuple(dict.fromkeys(map(normalize_words, _PLACES.findall(text)))),
-        tuple(target for target in targets if target.words),
-        tuple(dict.fromkeys(endings)),
-        find_words(life),
-        "with the" in text and any(target.any_of for target in targets),
+        words=find_words(text),
+        places=tuple(dict.fromkeys(places)),
+        targets=tuple(target for target in targets if target.words),
+        endings=tuple(dict.fromkeys(endings)),
+        stages_of=find_words(life),
+        compares="with the" in text and has_kind,
     )
+
+
+def _find_first(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text)
+    return match[1] if match else ""
+
+
+def _resolve_name(name: str, kind: str, changed: str) -> str:
+    """What a name stands for: "it" and the like for what the task says to find or to change."""
+    if name == "thing":
+        return kind or name
+    if name == "substance":
+        return changed or name
+    if name == "it":
+        return kind or changed or name
+    return name
 
 
 def _make_target(name: str, last: bool) -> Target:
     subject = name.partition(" with ")[0]
-    *first, head = subject.split() or [""]
-    kind = next((KINDS[word] for word in (head, *first) if word in KINDS), None) if len(first) < 2 else None
-    if kind and head in (*KINDS, "thing"):
+    words = subject.split() or [""]
+    kind = _find_kind(words)
+    if kind and words[-1] in (*KINDS, "thing"):
         return Target(subject, kind, any_of=True, last=last)
     return Target(subject, find_words(subject) - {"grown"}, last=last)
+
+
+def _find_kind(words: Sequence[str]) -> frozenset[str] | None:
+    """The words of a kind that a name of one or two words says, sooner by its last word than by its first."""
+    if len(words) > 2:
+        return None
+    for word in reversed(words):
+        if word in KINDS:
+            return KINDS[word]
+    return None
 
 
 Notes = dict[str, list[str]]  # what is worth remembering, by kind; entries of `seen` are a thing and its room
@@ -134,44 +175,74 @@ class Scene:
 
 def read_notes(thought: str) -> Notes:
     notes: Notes = {kind: [] for kind in _KINDS}
-    for part in thought.partition(_NOTES)[2].split("\n", 1)[0].rstrip(". ").split("; "):
-        kind, _, rest = part.partition(": ")
+    text = thought.partition(_NOTES)[2].split("\n", 1)[0]
+    for part in text.rstrip(". ").split("; "):
+        kind, _, entries = part.partition(": ")
         if kind in notes:
-            notes[kind] = rest.split(", ")
+            notes[kind] = entries.split(", ")
     return notes
 
 
 def write_notes(notes: Notes) -> str:
-    parts = [f"{kind}: {', '.join(values[-_LONGEST:])}" for kind, values in notes.items() if values]
+    parts = []
+    for kind, entries in notes.items():
+        if entries:
+            newest = entries[-_LONGEST:]
+            parts.append(f"{kind}: {', '.join(newest)}")
     return f"{_NOTES}{'; '.join(parts)}." if parts else ""
 
 
 def build_scene(turns: Sequence[Turn]) -> Scene:
     """The scene at the end of these steps."""
-    scene = Scene(turns, read_notes(next((turn.thought for turn in reversed(turns) if turn.thought), "")))
+    thoughts = [turn.thought for turn in turns if turn.thought]
+    notes = read_notes(thoughts[-1] if thoughts else "")
+    scene = Scene(turns, notes)
+
     for index, turn in enumerate(turns):
         lines = turn.seen.splitlines()
-        answer = "\n".join(line for line in lines if not line.startswith(("\t", " ", "- ")))
-        rooms = [normalize_words(called or reached) for called, reached in _ROOM.findall(turn.seen)]
-        if rooms and rooms[-1] != scene.room:
-            scene.room = rooms[-1]
-            scene.doors = []
-            scene.things = {name: thing for name, thing in scene.things.items() if thing.held}
-        for what, where in _TAKEN.findall(answer):
-            scene.things[normalize_words(what)] = Thing(normalize_words(what), where == "inventory")
-        for line in lines:
-            if line.lower().startswith("you carry:"):
-                for part in line.partition(":")[2].rstrip(".").split(";"):
-                    _add_things(scene, part.strip().lower() + _HELD)
-            elif line.startswith(("\t", " ", "- ")):
-                _add_things(scene, line.strip("- \t").lower())
-        scene.doors += [door for door in map(normalize_words, _DOOR.findall(turn.seen)) if door not in scene.doors]
+        answer = "\n".join(line for line in lines if not line.startswith(_ENTRY))
+        _enter_room(scene, turn.seen)
+        _take_things(scene, answer)
+        _add_listed_things(scene, lines)
+        _add_doors(scene, turn.seen)
+
         if index:
-            scene.done.append(normalize_words(turns[index - 1].action))
+            action = normalize_words(turns[index - 1].action)
+            scene.done.append(action)
             if is_failure(answer):
-                scene.failed.add(scene.done[-1])
+                scene.failed.add(action)
+
     scene.options = find_options(turns[-1].seen)
     return scene
+
+
+def _enter_room(scene: Scene, seen: str) -> None:
+    """Note the room of an observation. What was in another room, and is not carried, is left there."""
+    rooms = _find_entered_rooms(seen)
+    if rooms and rooms[-1] != scene.room:
+        scene.room = rooms[-1]
+        scene.doors = []
+        scene.things = {name: thing for name, thing in scene.things.items() if thing.held}
+
+
+def _take_things(scene: Scene, answer: str) -> None:
+    for thing, place in _TAKEN.findall(answer):
+        name = normalize_words(thing)
+        scene.things[name] = Thing(name, held=place == "inventory")
+
+
+def _add_listed_things(scene: Scene, lines: Sequence[str]) -> None:
+    for line in lines:
+        if line.lower().startswith("you carry:"):
+            carried = line.partition(":")[2].rstrip(".")
+            for part in carried.split(";"):
+                _add_things(scene, part.strip().lower() + _HELD)
+        elif line.startswith(_ENTRY):
+            _add_things(scene, line.strip("- \t").lower())
+
+
+def _add_doors(scene: Scene, seen: str) -> None:
+    scene.doors += [door for door in _find_doors(seen) if door not in scene.doors]
 
 
 def is_failure(seen: str) -> bool:
@@ -186,23 +257,40 @@ def find_options(question: str) -> dict[str, str]:
 
 def find_rooms(text: str) -> list[str]:
     """Rooms that a text shows: where the player is and the doors."""
-    entered = [called or reached for called, reached in _ROOM.findall(text)]
-    return list(map(normalize_words, [*entered, *_DOOR.findall(text)]))
+    return [*_find_entered_rooms(text), *_find_doors(text)]
+
+
+def _find_entered_rooms(text: str) -> list[str]:
+    return [normalize_words(called or reached) for called, reached in _ROOM.findall(text)]
+
+
+def _find_doors(text: str) -> list[str]:
+    return [normalize_words(room) for room in _DOOR.findall(text)]
 
 
 def _add_things(scene: Scene, line: str) -> None:
     if _DOOR.match(line) or _ROOM.search(line) or line.startswith("you "):
         return
     for name in find_names(line.replace(_HELD, "")):
-        if not find_words(name) & _SCENERY:
-            is_held = _HELD in line or (name in scene.things and scene.things[name].held)
-            scene.things[name] = Thing(name, is_held, f"{name} door is closed" in line)
+        if find_words(name) & _SCENERY:
+            continue
+        was_held = name in scene.things and scene.things[name].held
+        scene.things[name] = Thing(
+            name,
+            held=was_held or _HELD in line,
+            closed=f"{name} door is closed" in line,
+        )
 
 
 @lru_cache(maxsize=4096)
 def find_names(line: str) -> tuple[str, ...]:
     """Everything named in one line, by the name that an action takes."""
-    parts = [part.strip(" .") for part in _PARTS.split(line)]
-    names = [re.sub(r"^(?:unknown )?substance called | titled .*", "", normalize_words(part))
-             for part in parts if not _NO_THING.search(part)]  # fmt: skip
-    return tuple(dict.fromkeys(name for name in names if 0 < len(name) <= 60))
+    names = []
+    for part in _PARTS.split(line):
+        thing = part.strip(" .")
+        if _NO_THING.search(thing):
+            continue
+        name = _NO_PART_OF_NAME.sub("", normalize_words(thing))
+        if 0 < len(name) <= 60:
+            names.append(name)
+    return tuple(dict.fromkeys(names))

@@ -66,17 +66,20 @@ class Agent(dspy.Module):
             total = runtime.rules.trials if trials is None else trials
             if total < 1:
                 raise UsageError(f"cannot play {total} trials; ask for at least 1")
+
             roles = Roles(self.modules, self.method, runtime)
-            memories = {name: load_memory(name)(roles) for name in self.method.memories}
-            for name in memories.keys() & start.memories.keys():
-                memories[name].restore(start.memories[name])
+            memories = _load_memories(roles, self.method.memories, start)
             results = list(start.played)
-            while len(results) < total and not (results and runtime.rules.stops_after(results[-1])):
+            while len(results) < total:
+                if results and runtime.rules.stops_after(results[-1]):
+                    break
                 trial = TrialRun(roles, memories.values(), variant, seed, results)
-                is_last = len(results) + 1 == total
-                results.append(trial.run(self.play, partial(self.learn, is_last=is_last)))
+                is_last = trial.number == total
+                result = trial.run(self.play, partial(self.learn, is_last=is_last))
+                results.append(result)
                 if on_trial:
-                    on_trial(results[-1], partial(_take_snapshots, memories))
+                    on_trial(result, partial(_take_snapshots, memories))
+
             snapshots = _take_snapshots(memories)
             return AgentPrediction.from_trials(self.method.name, variant, results, snapshots, runtime.benchmark)
 
@@ -93,9 +96,10 @@ class Agent(dspy.Module):
                 ended.set()
 
     def _warn_of_unshown_demos(self) -> None:
-        for name, count in count_unshown_demos(self).items():
+        for name, unshown in count_unshown_demos(self).items():
+            total = len(self.predictors_by_name[name].demos)
             warnings.warn(
-                f"{count} of {len(self.predictors_by_name[name].demos)} demonstrations of {name} have no answer in its "
+                f"{unshown} of {total} demonstrations of {name} have no answer in its "
                 "fields, so no prompt shows them: dspy.LabeledFewShot puts examples of the training set there, which "
                 "are variants; dspy.BootstrapFewShot and `rsso-dspy compile` make demonstrations of play",
                 stacklevel=3,
@@ -111,12 +115,16 @@ class Agent(dspy.Module):
 
     def play(self, trial: TrialRun) -> Trajectory:
         """One trial: reset, then act until the environment or the protocol ends it (rSSO, Algorithm 1)."""
-        environment, rules, memories = trial.environment, trial.rules, trial.memories
+        environment = trial.environment
+        rules = trial.rules
+        memories = trial.memories
+
         states: list[State] = [environment.reset(trial.variant)]
         steps: list[Step] = []
         for memory in memories:
             memory.begin_trial(trial.variant, environment.task)
         plans = {memory.region: memory.preamble() for memory in memories}  # once a trial
+
         outcome: Outcome | None = None
         while outcome is None:
             trial.begin_step(len(steps) + 1)
@@ -125,12 +133,20 @@ class Agent(dspy.Module):
             step, move = trial.take_step(answer, states, steps, recalled)
             steps.append(step)
             states.append(step.state)
+
             outcome = rules.find_ending(steps, move, trial.budget, get_place_reader(environment))
             if outcome is None and not rules.frozen:
                 for memory in memories:
                     memory.observe(states, steps)
+
         return Trajectory(
-            trial.variant, trial.number, environment.task, states[0], environment.points_at_reset, tuple(steps), outcome
+            variant=trial.variant,
+            trial=trial.number,
+            task=environment.task,
+            start=states[0],
+            points_at_reset=environment.points_at_reset,
+            steps=tuple(steps),
+            outcome=outcome,
         )
 
     def learn(self, trial: TrialRun, trajectory: Trajectory, is_last: bool) -> dict[str, dict[str, Any]]:
@@ -138,14 +154,16 @@ class Agent(dspy.Module):
         return {memory.region: memory.learn(trajectory) for memory in learning}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        is_replaced = isinstance(value, dspy.Module) and isinstance(self.__dict__.get(name), dspy.Module)
+        present = self.__dict__.get(name)
+        is_replaced = isinstance(value, dspy.Module) and isinstance(present, dspy.Module)
         if is_replaced and name in ("actor", *MODULES):
             check_replacement(name, self.method, value)
         super().__setattr__(name, value)
 
     @property
     def modules(self) -> dict[str, dspy.Module]:
-        return {name: self.__dict__[name] for name in ("actor", *self.method.list_modules())}
+        names = ("actor", *self.method.list_modules())
+        return {name: self.__dict__[name] for name in names}
 
     @property
     def predictors_by_name(self) -> dict[str, dspy.Predict]:
@@ -169,7 +187,16 @@ class Agent(dspy.Module):
             from rsso_dspy.programs.state import merge_state, read_state
 
             saved = read_state(Path(path))
-            self.load_state(merge_state(Path(path), saved, self.method.name, self.dump_state()))
+            merged = merge_state(Path(path), saved, self.method.name, self.dump_state())
+            self.load_state(merged)
+
+
+def _load_memories(roles: Roles, names: Iterable[str], start: ResumeState) -> dict[str, Memory]:
+    """The memories of these names, empty or as they were at the start."""
+    memories = {name: load_memory(name)(roles) for name in names}
+    for name in memories.keys() & start.memories.keys():
+        memories[name].restore(start.memories[name])
+    return memories
 
 
 def _take_snapshots(memories: dict[str, Memory]) -> dict[str, Any]:
@@ -180,6 +207,7 @@ def _check_streaming(predictors: Iterable[dspy.Predict]) -> None:
     """Raise `UsageError` if a field of these is to be streamed from answers without DSPy's marks of fields."""
     if dspy.settings.send_stream is None or isinstance(dspy.settings.adapter, STREAMED):
         return
+
     ids = [id(predictor) for predictor in predictors]
     for listener in dspy.settings.stream_listeners or ():
         if id(listener.predict) in ids:

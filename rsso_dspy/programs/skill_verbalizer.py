@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import dspy
 
@@ -29,17 +29,24 @@ class SkillVerbalizer(dspy.Module):
         if whole:
             full_text = action_text = end_text = render_whole_excerpts(examples)
         else:
-            full_text, action_text, end_text = (render_excerpts(examples, part) for part in get_args(Part))
+            full_text = render_excerpts(examples, "whole")
+            action_text = render_excerpts(examples, "actions")
+            end_text = render_excerpts(examples, "ends")
+
         summary = self.summary(examples=full_text)
         description = {"summary": summary.summary, "skill_name": summary.skill_name}
+
         answer = self.instructions(examples=action_text, **description, action_templates=action_templates)
-        lines = tuple(filter(None, map(first_line, answer.steps)))
+        written = [line for line in map(first_line, answer.steps) if line]
         actions = [action for window in examples for action in window.actions]
-        steps = filter_instructions(lines, action_templates, actions)
-        target, skill = "", None
+        steps = filter_instructions(written, action_templates, actions)
+
+        target = ""
         if steps:
             naming = self.target(examples=end_text, **description, steps=list(steps))
             target = " ".join((naming.target or "").split())
+
+        skill = None
         if target:
             skill = Verbalization(summary.summary, summary.skill_name, steps, target)
         return dspy.Prediction(
@@ -57,20 +64,36 @@ def render_excerpts(examples: Sequence[Window], part: Part = "whole") -> str:
     """Format examples, numbered from 1: a final state shows only differences from the first one, an excerpt only those
     from the previous one. ``ends`` are the changes by the last action."""
     texts = []
+    previous: Window | None = None
     for number, window in enumerate(examples, start=1):
-        previous = examples[number - 2] if number > 1 else None
-        lines = [f"Excerpt {number}"]
-        if previous is not None:
-            lines.append(AS_BEFORE.format(number=number - 1))
-        if part == "whole" and previous is None:
-            lines += [INITIAL_STATE, window.states[0].description]
-        elif part == "whole" and previous and (new := _subtract(_lines(window.states[0]), _lines(previous.states[0]))):
-            lines += [INITIAL_STATE, *new]
-        lines += _render_actions(window, previous, len(window.actions) - 1 if part == "ends" else 0)
-        changes = _list_changes(window) if part != "actions" else []
-        lines += [] if previous is not None and changes == _list_changes(previous) else changes
-        texts.append("\n".join(lines))
+        texts.append(_render_excerpt(number, window, previous, part))
+        previous = window
     return "\n\n".join(texts)
+
+
+def _render_excerpt(number: int, window: Window, previous: Window | None, part: Part) -> str:
+    lines = [f"Excerpt {number}"]
+    if previous is not None:
+        lines.append(AS_BEFORE.format(number=number - 1))
+
+    if part == "whole":
+        lines += _render_initial_state(window, previous)
+
+    first_action = len(window.actions) - 1 if part == "ends" else 0
+    lines += _render_actions(window, previous, first_action)
+
+    if part != "actions":
+        changes = _list_changes(window)
+        if previous is None or changes != _list_changes(previous):
+            lines += changes
+    return "\n".join(lines)
+
+
+def _render_initial_state(window: Window, previous: Window | None) -> list[str]:
+    if previous is None:
+        return [INITIAL_STATE, window.states[0].description]
+    new = _subtract(_lines(window.states[0]), _lines(previous.states[0]))
+    return [INITIAL_STATE, *new] if new else []
 
 
 def render_whole_excerpts(examples: Sequence[Window]) -> str:
@@ -86,27 +109,43 @@ def render_whole_excerpts(examples: Sequence[Window]) -> str:
 
 def _render_actions(window: Window, before: Window | None, first: int) -> list[str]:
     """Format the actions from index `first` on, with observations that differ from those of the previous excerpt."""
-    old_observations = dict(enumerate(state.observation for state in before.states[1:])) if before else {}
+    old_observations: dict[int, str] = {}
+    if before is not None:
+        old_observations = dict(enumerate(state.observation for state in before.states[1:]))
+
     lines = []
     for index in range(first, len(window.actions)):
         lines.append(f"Action {index + 1}: {window.actions[index]}")
         observation = window.states[index + 1].observation
-        lines += [] if old_observations.get(index) == observation else [f"Observation {index + 1}: {observation}"]
+        if observation != old_observations.get(index):
+            lines.append(f"Observation {index + 1}: {observation}")
     return lines
 
 
 def _list_changes(window: Window) -> list[str]:
     """List the lines added and removed between the initial and the final state; all lines if the room differs."""
-    first, last = window.states[0], window.states[-1]
-    if first.look.split("\n", 1)[0] != last.look.split("\n", 1)[0]:
+    first = window.states[0]
+    last = window.states[-1]
+    if _read_room(first) != _read_room(last):
         return [FINAL_STATE, *_lines(last)]
+
+    changes = []
     new = _subtract(_lines(last), _lines(first))
+    if new:
+        changes += [NEW, *new]
     gone = _subtract(_lines(first), _lines(last))
-    return [*([NEW, *new] if new else []), *([GONE, *gone] if gone else [])]
+    if gone:
+        changes += [GONE, *gone]
+    return changes
+
+
+def _read_room(state: State) -> str:
+    return state.look.split("\n", 1)[0]
 
 
 def _lines(state: State) -> list[str]:
-    return [line.rstrip() for line in f"{state.look}\n{state.inventory}".splitlines() if line.strip()]
+    text = f"{state.look}\n{state.inventory}"
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
 
 
 def _subtract(lines: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -139,24 +178,45 @@ def filter_instructions(written: Sequence[str], templates: str, actions: Iterabl
     templates allow numbers. Empty if fewer than half are actions: then the answer was about something else."""
     if not templates:
         return tuple(written)
-    # An example's bare number answers a question of its episode only.
-    word_lists = [split_words(action) for action in actions]
-    beginnings = {words[:1] for words in word_lists if words and words[0].isalpha()}
-    forms = {*filter(None, _list_template_heads(templates)), *beginnings}
-    bare = [_LEADS.sub("", text) or text for text in written]
-    answers = _ANSWER_TOLD.search(_HEADING.split(templates)[0]) is not None
-    instructions = tuple(
-        text
-        for text in bare
-        if any(split_words(text)[: len(form)] == form for form in forms)
-        or (answers and _ANSWER.match(text) is not None)
-    )
-    return instructions if 2 * len(instructions) >= len(written) else ()
+
+    forms = [*_list_template_heads(templates), *_list_beginnings(actions)]
+    introduction = _HEADING.split(templates)[0]
+    allows_answers = _ANSWER_TOLD.search(introduction) is not None
+
+    instructions = []
+    for text in written:
+        instruction = _LEADS.sub("", text) or text
+        is_answer = allows_answers and _ANSWER.match(instruction) is not None
+        if is_answer or _has_form(instruction, forms):
+            instructions.append(instruction)
+    return tuple(instructions) if 2 * len(instructions) >= len(written) else ()
 
 
-def _list_template_heads(templates: str) -> Iterable[tuple[str, ...]]:
+def _list_template_heads(templates: str) -> list[tuple[str, ...]]:
+    """The words of each template before what an action fills in."""
     *_, forms = _HEADING.split(templates)
-    for line in filter(None, forms.splitlines()):
-        words = line.split()
-        fixed = next((place for place, word in enumerate(words) if word.isupper()), len(words))
-        yield tuple(word.lower() for word in words[:fixed])
+    heads = []
+    for form in forms.splitlines():
+        head = []
+        for word in form.split():
+            if word.isupper():
+                break
+            head.append(word.lower())
+        if head:
+            heads.append(tuple(head))
+    return heads
+
+
+def _list_beginnings(actions: Iterable[str]) -> list[tuple[str, ...]]:
+    """The first word of each action; but a bare number answers a question of its episode only."""
+    beginnings = []
+    for action in actions:
+        words = split_words(action)
+        if words and words[0].isalpha():
+            beginnings.append(words[:1])
+    return beginnings
+
+
+def _has_form(instruction: str, forms: Iterable[tuple[str, ...]]) -> bool:
+    words = split_words(instruction)
+    return any(words[: len(form)] == form for form in forms)
