@@ -95,8 +95,10 @@ class RolloutLogs:
         except ValidationError:
             return None
 
-        calls = tuple((name, _restore(inputs), outputs) for name, inputs, outputs in rollout.calls)
-        return replace(rollout, calls=calls)
+        calls = []
+        for name, inputs, outputs in rollout.calls:
+            calls.append((name, _restore(inputs), outputs))
+        return replace(rollout, calls=tuple(calls))
 
     def open_log(self, unit: Unit) -> UnitLog:
         """The log of a unit, to play on; what it holds is not asked again."""
@@ -429,7 +431,8 @@ class Rollouts:
         self.error = UnreadableAnswers(why)
 
     def play_all(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> list[Rollout]:
-        return self.play_each([(program, variant, seed) for variant in variants for seed in range(seeds)])
+        wanted = [(program, variant, seed) for variant in variants for seed in range(seeds)]
+        return self.play_each(wanted)
 
     def play_each(self, wanted: Sequence[tuple[Agent, Variant, int]]) -> list[Rollout]:
         """Play these, `jobs` at a time. If the budget does not cover all, play the first ones and raise
@@ -479,8 +482,11 @@ class Rollouts:
         _, variant, repeat = job
         names = {id(predictor): name for name, predictor in program.predictors_by_name.items()}
         lead = self._find_lead(variant)
-        hidden = frozenset(withheld.key for withheld in (*self.val, *self.wanted.calibration.confirm))
-        environments = GoalRecordingEnvironments(self.live.runtime.environments, hidden)
+
+        hidden = (*self.val, *self.wanted.calibration.confirm)
+        hidden_keys = frozenset(hidden_variant.key for hidden_variant in hidden)
+        environments = GoalRecordingEnvironments(self.live.runtime.environments, hidden_keys)
+
         log = self.logs.open_log(self._make_unit(job))
         runtime = self._make_runtime(job, environments)
         with (
