@@ -74,7 +74,8 @@ class Calibration:
 
     @property
     def size(self) -> str:
-        return f"{len(self.train)} train, {len(self.val)} val and {len(self.confirm) or 'no'} confirm variants"
+        confirm = len(self.confirm) or "no"
+        return f"{len(self.train)} train, {len(self.val)} val and {confirm} confirm variants"
 
     def _list_keys(self, part: str) -> list[str]:
         """The keys of the variants in a part, each once."""
@@ -155,7 +156,11 @@ def split_pool(
 
     order = random.Random(f"{seed}/{task}").sample(pool, len(pool))
     others = order[train:]
-    parts = {"train": order[:train], "val": others[:val], "confirm": others[val:][:confirm]}
+    parts = {
+        "train": order[:train],
+        "val": others[:val],
+        "confirm": others[val:][:confirm],
+    }
     if len(pool) >= (2 + confirm_share) * k:
         return parts, None
 
