@@ -39,17 +39,17 @@ def make_tool(described: Mapping[str, Any]) -> Tool:
     """Return a tool, given its name, what it does, and the JSON schema of its parameters."""
     schema = described["schema"]
     required = schema.get("required", ())
-    named = schema.get("$defs", {})
+    definitions = schema.get("$defs", {})
     parameters = {}
     for name, row in schema.get("properties", {}).items():
-        parameters[name] = _make_parameter(row, named, name in required)
+        parameters[name] = _make_parameter(row, definitions, name in required)
     return Tool(described["name"], described["about"], parameters)
 
 
-def _make_parameter(row: Mapping[str, Any], named: Mapping[str, Any], is_required: bool) -> Parameter:
+def _make_parameter(row: Mapping[str, Any], definitions: Mapping[str, Any], is_required: bool) -> Parameter:
     kinds: dict[str, None] = {}  # as sets that keep their order
     members: dict[str, None] = {}
-    for choice in _list_choices(row, named):
+    for choice in _list_choices(row, definitions):
         if "type" in choice:
             kinds[choice["type"]] = None
         members |= dict.fromkeys(choice.get("enum", ()))
