@@ -111,9 +111,9 @@ def _get_usual_value(family: Family) -> str:
 def _make_rule(family: Family, value: str, telling: Telling) -> Rule:
     values = _list_values(family, value)
 
-    before = None
+    preceding = None
     if "before" in family:
-        before = read_pattern(fill_places(family["before"], values))
+        preceding = read_pattern(fill_places(family["before"], values))
     return Rule(
         name=family["name"],
         text=fill_places(family["rule"], values),
@@ -122,8 +122,8 @@ def _make_rule(family: Family, value: str, telling: Telling) -> Rule:
         answer=fill_places(family[telling], values),
         telling=telling,
         requests=_make_requests(family, value),
-        before=before,
-        is_usual=before is None and value == _get_usual_value(family),
+        before=preceding,
+        is_usual=preceding is None and value == _get_usual_value(family),
         values=len(family["values"]),
     )
 
