@@ -431,8 +431,8 @@ class Rollouts:
         self.error = UnreadableAnswers(why)
 
     def play_all(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> list[Rollout]:
-        wanted = [(program, variant, seed) for variant in variants for seed in range(seeds)]
-        return self.play_each(wanted)
+        requests = [(program, variant, seed) for variant in variants for seed in range(seeds)]
+        return self.play_each(requests)
 
     def play_each(self, wanted: Sequence[tuple[Agent, Variant, int]]) -> list[Rollout]:
         """Play these, `jobs` at a time. If the budget does not cover all, play the first ones and raise
