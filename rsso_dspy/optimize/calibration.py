@@ -155,11 +155,11 @@ def split_pool(
     confirm = min(confirm_share * k, len(pool) - train - val)
 
     order = random.Random(f"{seed}/{task}").sample(pool, len(pool))
-    others = order[train:]
+    remaining = order[train:]
     parts = {
         "train": order[:train],
-        "val": others[:val],
-        "confirm": others[val:][:confirm],
+        "val": remaining[:val],
+        "confirm": remaining[val:][:confirm],
     }
     if len(pool) >= (2 + confirm_share) * k:
         return parts, None
