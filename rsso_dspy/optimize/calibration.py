@@ -8,9 +8,9 @@ candidates, `confirm` to compare the chosen one with the program it started from
 
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 
 import dspy
 
@@ -44,17 +44,13 @@ class Calibration:
     seeds: int = 1  # that each val and confirm variant is played with; its score is their mean
 
     def __post_init__(self) -> None:
-        parts = {part: dict.fromkeys(variant.key for variant in getattr(self, part)) for part in PARTS}
-        wrong = []
-        if held_out := self.played_benchmark.select_held_out(key for keys in parts.values() for key in keys):
-            listing = ", ".join(dict.fromkeys(held_out))
-            wrong.append(f"of the held-out test split: {listing}; take train or dev variants")
-        for first, second in combinations(parts, 2):
-            if shared := [key for key in parts[first] if key in parts[second]]:
-                wrong.append(f"both in {first} and in {second}: {', '.join(shared)}; leave each in one of them")
-        if wrong:
-            raise SplitError(f"these variants cannot calibrate: {', and '.join(wrong)}.")
-        if empty := [part for part in ("train", "val") if not parts[part]]:
+        keys = {part: self._list_keys(part) for part in PARTS}
+        problems = [*self._find_held_out(keys), *_find_shared(keys)]
+        if problems:
+            raise SplitError(f"these variants cannot calibrate: {', and '.join(problems)}.")
+
+        empty = [part for part in ("train", "val") if not keys[part]]
+        if empty:
             raise UsageError(
                 f"no calibration variants in {' and none in '.join(empty)}: both parts need at least one. "
                 "Name more tasks or more variants."
@@ -78,7 +74,27 @@ class Calibration:
 
     @property
     def size(self) -> str:
-        return f"{len(self.train)} train, {len(self.val)} val and {len(self.confirm) or 'no'} confirm variants"
+        confirm = len(self.confirm) or "no"
+        return f"{len(self.train)} train, {len(self.val)} val and {confirm} confirm variants"
+
+    def _list_keys(self, part: str) -> list[str]:
+        """The keys of the variants in a part, each once."""
+        keys = [variant.key for variant in getattr(self, part)]
+        return list(dict.fromkeys(keys))
+
+    def _find_held_out(self, keys: Mapping[str, Sequence[str]]) -> Iterator[str]:
+        held_out = self.played_benchmark.select_held_out(chain.from_iterable(keys.values()))
+        if held_out:
+            listing = ", ".join(dict.fromkeys(held_out))
+            yield f"of the held-out test split: {listing}; take train or dev variants"
+
+
+def _find_shared(keys: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for first, second in combinations(keys, 2):
+        keys_of_second = set(keys[second])
+        shared = [key for key in keys[first] if key in keys_of_second]
+        if shared:
+            yield f"both in {first} and in {second}: {', '.join(shared)}; leave each in one of them"
 
 
 def draw_calibration(
@@ -93,25 +109,37 @@ def draw_calibration(
     for `train`, K others for `val` and `confirm_share` times K for `confirm`; fewer where the split has fewer, with a
     note. Raises ``UnknownName`` for a task, ``UsageError`` for another text and for tasks with too few variants."""
     of = of or get_benchmark()
-    per_task = _PER_TASK.fullmatch(text)
-    if per_task is None or (k := int(per_task[1])) > MOST_PER_TASK:
-        raise UsageError(f"--calib {shorten_text(text)!r} is not K-per-task with K from 1 to {MOST_PER_TASK:,}")
+    k = _read_per_task(text)
+
     drawn: dict[str, list[Variant]] = {part: [] for part in PARTS}
     notes = []
     for task in dict.fromkeys(names or of.tasks.names()):
         # The ten of the reference sample come first: their gold lengths are shipped.
         pool = of.tasks.train_sample(task, max(SAMPLE_SIZE, (2 + confirm_share) * k))
         parts, note = split_pool(task, pool, k, seed, confirm_share)
-        notes += [note] if note else []
+        if note:
+            notes.append(note)
         for part, variants in parts.items():
             drawn[part] += variants
+
     if simplification is not None:
-        drawn = {
-            part: [replace(variant, simplification=simplification) for variant in variants]
-            for part, variants in drawn.items()
-        }
-    train, val, confirm = (tuple(drawn[part]) for part in PARTS)
-    return Calibration(train, val, confirm, tuple(notes), of.name, of.tasks_of)
+        for part, variants in drawn.items():
+            drawn[part] = [replace(variant, simplification=simplification) for variant in variants]
+    return Calibration(
+        train=tuple(drawn["train"]),
+        val=tuple(drawn["val"]),
+        confirm=tuple(drawn["confirm"]),
+        notes=tuple(notes),
+        benchmark=of.name,
+        data=of.tasks_of,
+    )
+
+
+def _read_per_task(text: str) -> int:
+    per_task = _PER_TASK.fullmatch(text)
+    if per_task is None or int(per_task[1]) > MOST_PER_TASK:
+        raise UsageError(f"--calib {shorten_text(text)!r} is not K-per-task with K from 1 to {MOST_PER_TASK:,}")
+    return int(per_task[1])
 
 
 def split_pool(
@@ -121,18 +149,28 @@ def split_pool(
     size = f"{len(pool)} train variant{'' if len(pool) == 1 else 's'}"
     if len(pool) < 2:
         return {}, f"{task} is left out: of {size} none can be for train and another for val"
+
     val = min(k, max(1, len(pool) // (2 + confirm_share)))
     train = min(k, max(1, (len(pool) - val) // (1 + confirm_share)))
     confirm = min(confirm_share * k, len(pool) - train - val)
+
     order = random.Random(f"{seed}/{task}").sample(pool, len(pool))
-    parts = {"train": order[:train], "val": order[train : train + val], "confirm": order[train + val :][:confirm]}
+    remaining = order[train:]
+    parts = {
+        "train": order[:train],
+        "val": remaining[:val],
+        "confirm": remaining[val:][:confirm],
+    }
     if len(pool) >= (2 + confirm_share) * k:
         return parts, None
-    shares = f"{train} for train and {val} for val instead of {k} and {k}"
+
     if confirm_share:
-        shares = f"{train} for train, {val} for val and {confirm or 'none'} for confirm instead of {k}, {k} and "
-        shares += f"{confirm_share * k}"
-    return parts, f"{task} has {size}: {shares}"
+        shares = f"{train} for train, {val} for val and {confirm or 'none'} for confirm"
+        request = f"{k}, {k} and {confirm_share * k}"
+    else:
+        shares = f"{train} for train and {val} for val"
+        request = f"{k} and {k}"
+    return parts, f"{task} has {size}: {shares} instead of {request}"
 
 
 def build_examples(variants: Iterable[Variant]) -> list[dspy.Example]:
@@ -144,17 +182,20 @@ def trainset(
     benchmark: str = DEFAULT, calib: str = "1-per-task", tasks: Sequence[str] | None = None, seed: int = 0
 ) -> list[dspy.Example]:
     """Variants to learn from, for any optimizer: ``optimizer.compile(Agent("rsso"), trainset=trainset())``."""
-    return build_examples(draw_calibration(calib, tasks, seed, of=get_benchmark(benchmark)).train)
+    calibration = draw_calibration(calib, tasks, seed, of=get_benchmark(benchmark))
+    return build_examples(calibration.train)
 
 
 def testset(benchmark: str = DEFAULT, per_task: int = 1, tasks: Sequence[str] | None = None) -> list[dspy.Example]:  # noqa: PT028
     """Held-out variants to report a score of, none of which is in any `trainset` or `valset`: the first `per_task` of
     each task (default: all tasks) that `rsso_dspy.run` plays too. Raises `UnknownName` for a task."""
-    return build_examples(choose_variants(tasks, (), per_task, of=get_benchmark(benchmark)))
+    variants = choose_variants(tasks, (), per_task, of=get_benchmark(benchmark))
+    return build_examples(variants)
 
 
 def valset(
     benchmark: str = DEFAULT, calib: str = "1-per-task", tasks: Sequence[str] | None = None, seed: int = 0
 ) -> list[dspy.Example]:
     """Variants to choose by, none of which is in the `trainset` of the same arguments."""
-    return build_examples(draw_calibration(calib, tasks, seed, of=get_benchmark(benchmark)).val)
+    calibration = draw_calibration(calib, tasks, seed, of=get_benchmark(benchmark))
+    return build_examples(calibration.val)

@@ -14,7 +14,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,7 @@ from rsso_dspy.pricing import make_price_lookup
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.prediction import score_trials
+from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.programs.state import fingerprint_program
 from rsso_dspy.records import Usage, Variant, add_usage, sum_usage
 from rsso_dspy.regions import HISTORY
@@ -73,7 +73,8 @@ class RolloutLogs:
         `UsageError` for a folder of something else."""
         assert self.store is not None
         self.store.check_identity(_make_identity(request))
-        return sum(log.rollout is not None for log in self._load_logs())
+        logs = self._load_logs()
+        return sum(log.rollout is not None for log in logs)
 
     @contextmanager
     def open_for_request(self, request: Mapping[str, Any]) -> Iterator[None]:
@@ -86,14 +87,18 @@ class RolloutLogs:
     def find_rollout(self, unit: Unit) -> Rollout | None:
         """The rollout of a program on a variant; None when it was not played to its end, or its log is damaged."""
         log = self.store.load_log(self.store.path_of(unit)) if self.store else None
+        if log is None or not log.rollout:
+            return None
+
         try:
-            rollout = _ROLLOUT.validate_python(log.rollout) if log and log.rollout else None
+            rollout = _ROLLOUT.validate_python(log.rollout)
         except ValidationError:
             return None
-        if rollout is None:
-            return None
-        calls = tuple((name, _restore(inputs), outputs) for name, inputs, outputs in rollout.calls)
-        return replace(rollout, calls=calls)
+
+        calls = []
+        for name, inputs, outputs in rollout.calls:
+            calls.append((name, _restore(inputs), outputs))
+        return replace(rollout, calls=tuple(calls))
 
     def open_log(self, unit: Unit) -> UnitLog:
         """The log of a unit, to play on; what it holds is not asked again."""
@@ -110,15 +115,24 @@ class RolloutLogs:
     def sum_usage(self) -> dict[str, Usage]:
         total: dict[str, Usage] = {}
         for log in self._load_logs():
-            ahead = TEACHING if log.head.get("teacher") else ""
-            total = add_usage(total, {f"{ahead}{role}": usage for role, usage in log.sum_usage().items()})
-        for damaged in self.store.read_set_aside() if self.store else ():
-            ahead = TEACHING if damaged.is_teacher else ""
-            total = add_usage(total, {f"{ahead}{role}": usage for role, usage in damaged.usage.items()})
+            is_teacher = bool(log.head.get("teacher"))
+            total = add_usage(total, _name_roles(log.sum_usage(), is_teacher))
+
+        if self.store:
+            for damaged in self.store.read_set_aside():
+                total = add_usage(total, _name_roles(damaged.usage, damaged.is_teacher))
         return total
 
     def _load_logs(self) -> list[UnitLog]:
-        return [log for _, log in self.store.load_logs()] if self.store and self.store.exists else []
+        if not self.store or not self.store.exists:
+            return []
+        return [log for _, log in self.store.load_logs()]
+
+
+def _name_roles(usage_by_role: Mapping[str, Usage], is_teacher: bool) -> dict[str, Usage]:
+    """The usage under the names that the compile counts it by: a teacher's roles have names of their own."""
+    prefix = TEACHING if is_teacher else ""
+    return {f"{prefix}{role}": usage for role, usage in usage_by_role.items()}
 
 
 def _make_identity(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,9 +140,11 @@ def _make_identity(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"request": fields, **request["identity"]}
 
 
-def _restore(given: dict[str, Any]) -> dict[str, Any]:
+def _restore(inputs: dict[str, Any]) -> dict[str, Any]:
     """The inputs of a call with the conversation as the object that it was: DSPy's optimizers show it as one."""
-    return given | {HISTORY: dspy.History(**given[HISTORY])} if HISTORY in given else given
+    if HISTORY not in inputs:
+        return inputs
+    return inputs | {HISTORY: dspy.History(**inputs[HISTORY])}
 
 
 class CompileStopped(BaseException):
@@ -173,7 +189,9 @@ class Rollouts:
         events: EventStream | None = None,
         logs: RolloutLogs | None = None,
     ):
-        self.live, self.wanted, self.jobs = live, wanted, jobs
+        self.live = live
+        self.wanted = wanted
+        self.jobs = jobs
         self.val: tuple[Variant, ...] = wanted.calibration.val
         self.seeds: int = wanted.calibration.seeds
         self.logs = logs or RolloutLogs(source=live.backend.replay)
@@ -183,15 +201,20 @@ class Rollouts:
         self.usage: dict[str, Usage] = {}  # of all answers by role, the proposer's included
         self.candidates: dict[str, CandidateProgram] = {}  # by fingerprint; the first is the program to improve
         self.taught: dict[Variant, Rollout] = {}  # played by the teacher: their scores are no candidate's
+
         self.search_end: str | None = None
         self.unconfirmed = ""  # why the confirm variants were not played, if so
         self.ended_by: CompileEnding | None = None
         self.error: BaseException | None = None
+
         self._lead = open_lead(wanted.teacher, wanted.calibration, live) if wanted.teacher else None
         self._played: dict[Job, Future[Rollout]] = {}
         self._format = FormatCheck()
         self._lock = threading.RLock()
-        models = {**live.backend.models, **(wanted.teacher.models if wanted.teacher else {})}
+
+        models = {**live.backend.models}
+        if wanted.teacher:
+            models.update(wanted.teacher.models)
         self.purse = SpendLimit(wanted.max_cost, None, models, make_price_lookup(live.config.prices))
         for role, usage in self.logs.sum_usage().items():
             self._pay(role, usage)
@@ -225,7 +248,8 @@ class Rollouts:
         """End the compile; the first reason stays, but for spent rollouts, which stop nothing that runs."""
         with self._lock:
             if not self.is_halted:
-                self.ended_by, self.error = why, error
+                self.ended_by = why
+                self.error = error
 
     def record_usage(self, role: str, usage: Usage) -> None:
         self.recall_usage(role, usage)
@@ -243,9 +267,12 @@ class Rollouts:
 
     def find_abandoned_usage(self) -> dict[str, Usage]:
         """What attempts that were cut short cost and this one had no use for, by role."""
-        totals = sorted(self.logs.sum_usage().items())
-        unused = {role: usage.subtract(self.usage.get(role, Usage())) for role, usage in totals}
-        return {role: usage for role, usage in unused.items() if usage != Usage()}
+        abandoned = {}
+        for role, usage in sorted(self.logs.sum_usage().items()):
+            unused = usage.subtract(self.usage.get(role, Usage()))
+            if unused != Usage():
+                abandoned[role] = unused
+        return abandoned
 
     # Candidates.
 
@@ -254,11 +281,20 @@ class Rollouts:
         """The candidate with the highest mean metric over the val variants, in thousandths (below that only invalid
         actions differ), the earliest of equals; None until one was played on all of them. Placebos and dropped
         candidates do not count."""
-        tried = [
-            candidate for candidate in list(self.candidates.values()) if not candidate.placebo and not candidate.dropped
-        ]
-        scored = [(candidate.mean_over(self.val, self.seeds), candidate) for candidate in tried]
-        return max(((round(m, 3), c) for m, c in scored if m is not None), key=itemgetter(0), default=(0, None))[1]
+        best: CandidateProgram | None = None
+        best_score = 0.0
+        for candidate in list(self.candidates.values()):
+            if candidate.placebo or candidate.dropped:
+                continue
+            mean = candidate.mean_over(self.val, self.seeds)
+            if mean is None:
+                continue
+
+            score = round(mean, 3)
+            if best is None or score > best_score:
+                best = candidate
+                best_score = score
+        return best
 
     def find_variant(self, key: str) -> Variant:
         variants: tuple[Variant, ...] = self.wanted.calibration.variants
@@ -268,17 +304,24 @@ class Rollouts:
         """The candidate of a program; a new one gets the next number. The first is the program to improve."""
         with self._lock:
             name = fingerprint_program(program)
-            if name not in self.candidates:
-                number = len(self.candidates)
-                origin = "placebo" if placebo else self.wanted.optimizer.origin if number else "start"
-                self.candidates[name] = CandidateProgram(
-                    name, program.dump_state(), number=number, placebo=placebo, origin=origin
-                )
-            return self.candidates[name]
+            if name in self.candidates:
+                return self.candidates[name]
+
+            number = len(self.candidates)
+            if placebo:
+                origin = "placebo"
+            elif number == 0:
+                origin = "start"
+            else:
+                origin = self.wanted.optimizer.origin
+            candidate = CandidateProgram(name, program.dump_state(), number=number, placebo=placebo, origin=origin)
+            self.candidates[name] = candidate
+            return candidate
 
     def count_missing(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> int:
         name = fingerprint_program(program)
-        return sum((name, variant, n) not in self._played for variant in variants for n in range(seeds))
+        jobs = [(name, variant, seed) for variant in variants for seed in range(seeds)]
+        return sum(job not in self._played for job in jobs)
 
     # Playing.
 
@@ -288,54 +331,81 @@ class Rollouts:
         with self._lock:
             candidate = self.register_candidate(program)
             job = (candidate.program, variant, repeat)
-            if earlier_future := self._played.get(job):
-                future = earlier_future
-            else:
-                cost = 0 if self.is_free(variant) else 1
-                if self.is_halted or self.rollouts_left < cost:
-                    self.stop_compile("rollouts")
-                    candidate.left = candidate.left or CUT_SHORT
-                    raise CompileStopped
-                self.spent += cost
-                future = self._played[job] = Future()
-                if not self._find_lead(variant):
-                    self._format.expect(self._make_unit(job))
+            earlier_future = self._played.get(job)
+            future = earlier_future or self._begin_rollout(candidate, job)
         if earlier_future:
             return earlier_future.result()
+
         try:
-            if rollout := self.logs.find_rollout(self._make_unit(job)):  # an earlier attempt has paid for it
-                for role, usage in sum_usage(rollout.trials).items():
-                    self.recall_usage(role, usage)
-                self._check_kept_answers(job, rollout)
-            else:
-                rollout = self._play_variant(program, job)
+            rollout = self._recall_rollout(job) or self._play_variant(program, job)
         except BaseException as error:
-            cause = error.__cause__ if isinstance(error, Stopped) else error
-            if isinstance(cause, KeyboardInterrupt):
-                self.stop_compile("interrupted")
-            elif cause is not None and not isinstance(cause, CompileStopped):
-                self.stop_compile("error", cause)
+            self._stop_after(error)
             candidate.left = candidate.left or CUT_SHORT
             future.set_exception(CompileStopped())
             raise CompileStopped from error
-        if self._find_lead(variant):
-            self.taught[variant] = rollout
-        else:
-            candidate.rollouts.setdefault(variant, {})[repeat] = rollout
-            self._format.finish(self._make_unit(job))
-            self._stop_if_unreadable()
+
+        self._keep_rollout(candidate, job, rollout)
         future.set_result(rollout)
         self.events.emit(RolloutFinished(self, candidate, rollout))
+        return rollout
+
+    def _begin_rollout(self, candidate: CandidateProgram, job: Job) -> Future[Rollout]:
+        """Take a rollout from the budget. Raises `CompileStopped` when that does not allow it or the compile has
+        ended."""
+        _, variant, _ = job
+        cost = 0 if self.is_free(variant) else 1
+        if self.is_halted or self.rollouts_left < cost:
+            self.stop_compile("rollouts")
+            candidate.left = candidate.left or CUT_SHORT
+            raise CompileStopped
+
+        self.spent += cost
+        future: Future[Rollout] = Future()
+        self._played[job] = future
+        if not self._find_lead(variant):
+            self._format.expect(self._make_unit(job))
+        return future
+
+    def _recall_rollout(self, job: Job) -> Rollout | None:
+        """The rollout that an earlier attempt has played and paid for; None if there is none."""
+        rollout = self.logs.find_rollout(self._make_unit(job))
+        if rollout is None:
+            return None
+
+        for role, usage in sum_usage(rollout.trials).items():
+            self.recall_usage(role, usage)
+        self._check_kept_answers(job, rollout)
         return rollout
 
     def _check_kept_answers(self, job: Job, rollout: Rollout) -> None:
         """Take in what an earlier attempt heard of the actor."""
         if self._find_lead(rollout.variant):
             return
+
+        unit = self._make_unit(job)
         for trial in rollout.trials:
             steps = trial.trajectory.steps if trial.trajectory else ()
             answers = trial.usage.get("actor", Usage()).calls
-            self._format.hear(self._make_unit(job), answers, any(not step.malformed for step in steps))
+            is_read = any(not step.malformed for step in steps)
+            self._format.hear(unit, answers, is_read)
+
+    def _stop_after(self, error: BaseException) -> None:
+        """End the compile after an error of a rollout, unless that comes of the end."""
+        cause = error.__cause__ if isinstance(error, Stopped) else error
+        if isinstance(cause, KeyboardInterrupt):
+            self.stop_compile("interrupted")
+        elif cause is not None and not isinstance(cause, CompileStopped):
+            self.stop_compile("error", cause)
+
+    def _keep_rollout(self, candidate: CandidateProgram, job: Job, rollout: Rollout) -> None:
+        _, variant, repeat = job
+        if self._find_lead(variant):
+            self.taught[variant] = rollout
+            return
+
+        candidate.rollouts.setdefault(variant, {})[repeat] = rollout
+        self._format.finish(self._make_unit(job))
+        self._stop_if_unreadable()
 
     def _stop_if_unreadable(self) -> None:
         if self._format.find_unreadable():
@@ -347,18 +417,22 @@ class Rollouts:
         units = [job for job in self._format.find_unreadable() if isinstance(job, Unit)]
         if not units:
             return
+
         example = ""
         for unit in units:
             log = self.logs.open_log(unit)
-            example = example or find_first_answer(log)
+            if not example:
+                example = find_first_answer(log)
             log.void(0, describe_unreadable(self.live))
+
         for candidate in self.candidates.values():
             candidate.rollouts.clear()
         why = f"{describe_unreadable(self.live)}, so the compile ends. {advise_on_format(self.live, example)}"
         self.error = UnreadableAnswers(why)
 
     def play_all(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> list[Rollout]:
-        return self.play_each([(program, variant, n) for variant in variants for n in range(seeds)])
+        requests = [(program, variant, seed) for variant in variants for seed in range(seeds)]
+        return self.play_each(requests)
 
     def play_each(self, wanted: Sequence[tuple[Agent, Variant, int]]) -> list[Rollout]:
         """Play these, `jobs` at a time. If the budget does not cover all, play the first ones and raise
@@ -369,9 +443,12 @@ class Rollouts:
         covered = []
         remaining = self.rollouts_left
         for program, variant, repeat in wanted:
-            remaining -= not self.is_free(variant) and (names[id(program)], variant, repeat) not in self._played
+            job = (names[id(program)], variant, repeat)
+            if not self.is_free(variant) and job not in self._played:
+                remaining -= 1
             if remaining >= 0:
                 covered.append((program, variant, repeat))
+
         with ThreadPoolExecutor(max_workers=self.jobs, thread_name_prefix="rollout") as threads:
             futures = [threads.submit(self.play, *request) for request in covered]
             rollouts = [future.result() for future in futures]
@@ -405,21 +482,13 @@ class Rollouts:
         _, variant, repeat = job
         names = {id(predictor): name for name, predictor in program.predictors_by_name.items()}
         lead = self._find_lead(variant)
-        usual = self.live.runtime
-        hidden = frozenset(withheld.key for withheld in (*self.val, *self.wanted.calibration.confirm))
-        watched = GoalRecordingEnvironments(usual.environments, hidden)
+
+        hidden = (*self.val, *self.wanted.calibration.confirm)
+        hidden_keys = frozenset(hidden_variant.key for hidden_variant in hidden)
+        environments = GoalRecordingEnvironments(self.live.runtime.environments, hidden_keys)
+
         log = self.logs.open_log(self._make_unit(job))
-        runtime = replace(
-            usual,
-            environments=watched,
-            budget=lambda any_variant: min(usual.budget(any_variant), self.wanted.options.steps),
-            spend=self.record_usage,
-            recall=self.recall_usage,
-            hear_answers=usual.hear_answers if lead else partial(self._hear_answers, self._make_unit(job)),
-            # No later trial would show what the skills of a success are worth.
-            rules=replace(usual.rules, trials=self.wanted.options.trials, learn_after_success=False),
-            stopped=lambda: self.is_halted,
-        )
+        runtime = self._make_runtime(job, environments)
         with (
             log_calls(log),
             self.live.activate_for_run(),
@@ -429,20 +498,44 @@ class Rollouts:
         ):
             if lead:
                 log.write_entry({"unit": {"teacher": True}}, unless=log.head)
+
             trials = Agent.forward(program, variant, seed=self.wanted.seed + repeat).trials
-            calls = tuple(
-                (names[id(predictor)], inputs, outputs.toDict()) for predictor, inputs, outputs in dspy.settings.trace
-            )
-            if failure := trials[-1].failure:
+            calls = []
+            for predictor, inputs, outputs in dspy.settings.trace:
+                calls.append((names[id(predictor)], inputs, outputs.toDict()))
+
+            failure = trials[-1].failure
+            if failure:
                 log.void(0, f"it could not be played: {failure}")
                 raise BackendFailure(
                     f"{variant.key} could not be played: {failure}. That is no score, so the compile ends; mend the "
                     "cause (`rsso-dspy doctor`) and repeat the command"
                 )
-            trials = lead.bill(trials) if lead else trials
-            rollout = Rollout(variant, score_trials(trials), trials, tuple(watched.progress), calls)
+
+            if lead:
+                trials = lead.bill(trials)
+            rollout = Rollout(variant, score_trials(trials), trials, tuple(environments.progress), tuple(calls))
             log.write_entry({"rollout": _ROLLOUT.dump_python(rollout, mode="json")})
             return rollout
+
+    def _make_runtime(self, job: Job, environments: GoalRecordingEnvironments) -> Runtime:
+        """The runtime of a rollout: the session's, on the compile's account and within its limits."""
+        _, variant, _ = job
+        usual = self.live.runtime
+        hear_answers = usual.hear_answers
+        if not self._find_lead(variant):
+            hear_answers = partial(self._hear_answers, self._make_unit(job))
+        return replace(
+            usual,
+            environments=environments,
+            budget=lambda any_variant: min(usual.budget(any_variant), self.wanted.options.steps),
+            spend=self.record_usage,
+            recall=self.recall_usage,
+            hear_answers=hear_answers,
+            # No later trial would show what the skills of a success are worth.
+            rules=replace(usual.rules, trials=self.wanted.options.trials, learn_after_success=False),
+            stopped=lambda: self.is_halted,
+        )
 
 
 @contextmanager
@@ -466,7 +559,8 @@ def select_kept_candidate(rollouts: Rollouts) -> CandidateProgram | None:
     start, *candidates = rollouts.candidates.values()
     tried = [candidate for candidate in candidates if candidate.rollouts and not candidate.placebo]
     means = {candidate.number: candidate.mean_over(rollouts.val, rollouts.seeds) for candidate in tried}
-    if finished := [candidate for candidate in tried if means[candidate.number] is not None]:
+    finished = [candidate for candidate in tried if means[candidate.number] is not None]
+    if finished:
         return max(finished, key=lambda candidate: round(means[candidate.number] or 0, 3))
 
     def rank_progress(candidate: CandidateProgram) -> tuple[int, int, float]:

@@ -44,14 +44,19 @@ def get_repository(data: str) -> Repository:
 
 @cache
 def draw_repository(name: str) -> Repository:
-    families = [family for family in _read_families() if family.get("for_development", False) == (name == DEVELOPMENT)]
-    usual = _draw_usual_families(name, families)
+    is_development = name == DEVELOPMENT
+    families = [family for family in _read_families() if family.get("for_development", False) == is_development]
+    usual_families = _draw_usual_families(name, families)
     tellings = _draw_tellings(name, families)
 
     rules = {}
     for family in families:
-        value = next(iter(family["values"])) if family["name"] in usual else _draw_value(name, family)
-        rules[family["name"]] = _make_rule(family, value, tellings[family["name"]])
+        rule_name = family["name"]
+        if rule_name in usual_families:
+            value = _get_usual_value(family)
+        else:
+            value = _draw_value(name, family)
+        rules[rule_name] = _make_rule(family, value, tellings[rule_name])
     return Repository(name, rules, compute_digest(rules))
 
 
@@ -62,36 +67,53 @@ def _read_families() -> Sequence[Family]:
 
 def order_by_draw(names: Sequence[str], *seed: str) -> list[str]:
     """Return names in an order that a seed draws."""
-    return sorted(names, key=lambda name: hashlib.sha256("\n".join((*seed, name)).encode()).hexdigest())
+
+    def draw(name: str) -> str:
+        text = "\n".join((*seed, name))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    return sorted(names, key=draw)
 
 
 def _draw_usual_families(repository: str, families: Sequence[Family]) -> frozenset[str]:
     """Return the families whose rule asks for what one would do anyway: none that asks for another command before."""
     able = [family["name"] for family in families if "before" not in family]
-    return frozenset(order_by_draw(able, "usual", repository)[: len(families) // SHARE_USUAL])
+    drawn = order_by_draw(able, "usual", repository)
+    count = len(families) // SHARE_USUAL
+    return frozenset(drawn[:count])
 
 
 def _draw_tellings(repository: str, families: Sequence[Family]) -> dict[str, Telling]:
     """Return how much the refusals of each family tell: each kind as often as the others."""
     kinds: tuple[Telling, ...] = get_args(Telling)
-    names = order_by_draw([family["name"] for family in families], "telling", repository)
-    return {name: kinds[place % len(kinds)] for place, name in enumerate(names)}
+    names = [family["name"] for family in families]
+    drawn = order_by_draw(names, "telling", repository)
+    return {name: kinds[place % len(kinds)] for place, name in enumerate(drawn)}
 
 
 def _draw_value(repository: str, family: Family) -> str:
     """Return one of the values that are not usual, another one for each repository that is played."""
-    names = [*family["values"]]
-    unusual = names if "before" in family else names[1:]
+    values = [*family["values"]]
+    unusual = values if "before" in family else values[1:]
     drawn = order_by_draw(unusual, "value", family["name"])
-    return drawn[PLAYED.index(repository) if repository in PLAYED else 0]
+    place = PLAYED.index(repository) if repository in PLAYED else 0
+    return drawn[place]
+
+
+def _get_usual_value(family: Family) -> str:
+    usual: str = next(iter(family["values"]))
+    return usual
 
 
 # A rule of a family.
 
 
 def _make_rule(family: Family, value: str, telling: Telling) -> Rule:
-    values = {"value": value, **family["values"][value]}
-    usual = next(iter(family["values"]))
+    values = _list_values(family, value)
+
+    preceding = None
+    if "before" in family:
+        preceding = read_pattern(fill_places(family["before"], values))
     return Rule(
         name=family["name"],
         text=fill_places(family["rule"], values),
@@ -100,10 +122,15 @@ def _make_rule(family: Family, value: str, telling: Telling) -> Rule:
         answer=fill_places(family[telling], values),
         telling=telling,
         requests=_make_requests(family, value),
-        before=read_pattern(fill_places(family["before"], values)) if "before" in family else None,
-        is_usual="before" not in family and value == usual,
+        before=preceding,
+        is_usual=preceding is None and value == _get_usual_value(family),
         values=len(family["values"]),
     )
+
+
+def _list_values(family: Family, value: str) -> dict[str, str]:
+    """Return what fills the places in a family's texts, where its rule asks for this value."""
+    return {"value": value, **family["values"][value]}
 
 
 def _read_patterns(texts: Sequence[str], values: Mapping[str, str]) -> tuple[Pattern, ...]:
@@ -111,44 +138,56 @@ def _read_patterns(texts: Sequence[str], values: Mapping[str, str]) -> tuple[Pat
 
 
 def _make_requests(family: Family, value: str) -> dict[Split, tuple[Request, ...]]:
-    return {split: tuple(_make_request(family, value, place) for place in places) for split, places in SPLITS.items()}
+    requests: dict[Split, tuple[Request, ...]] = {}
+    for split, places in SPLITS.items():
+        requests[split] = tuple(_make_request(family, value, place) for place in places)
+    return requests
 
 
 def _make_request(family: Family, value: str, place: int) -> Request:
     operations = family["operations"]
-    steps = _make_steps(family, value, operations[place][1])
-    following = _make_steps(family, value, operations[(place + 1) % len(operations)][1])
+    text, operation = operations[place]
+    _, following_operation = operations[(place + 1) % len(operations)]
+
+    steps = _make_steps(family, value, operation)
+    following = _make_steps(family, value, following_operation)
+    habit = _make_habit(family, value, operation)
     return Request(
-        text=operations[place][0],
+        text=text,
         steps=steps,
         accepted=_list_accepted(steps),
-        rejected=_list_rejected(steps, following, _make_habit(family, value, operations[place][1])),
+        rejected=_list_rejected(steps, following, habit),
     )
 
 
 def _make_steps(family: Family, value: str, operation: str) -> tuple[Pattern, ...]:
-    values = {"value": value, **family["values"][value]}
     texts = [family["before"], operation] if "before" in family else [operation]
-    return _read_patterns(texts, values)
+    return _read_patterns(texts, _list_values(family, value))
 
 
 def _make_habit(family: Family, value: str, operation: str) -> str:
     """Return the line of somebody who does not know the rule: where it asks for the usual, of one who deviates."""
-    names = [*family["values"]]
-    if "before" in family or value != names[0]:
-        usual = names[0]
-    else:
-        usual = names[1]
-    return read_pattern(fill_places(operation, {"value": usual, **family["values"][usual]})).example
+    values = [*family["values"]]
+    is_usual = "before" not in family and value == values[0]
+    habit = values[1] if is_usual else values[0]
+    line = fill_places(operation, _list_values(family, habit))
+    return read_pattern(line).example
 
 
 def _list_accepted(steps: Sequence[Pattern]) -> tuple[str, ...]:
     """Return three ways to write the same: as it is, with the last of all choices and in quotes."""
     *earlier, last = steps
     lead = "".join(f"{step.example} && " for step in earlier)
-    *words, end = last.example.split(" ") if "'" not in last.example else [last.example, ""]
-    quoted = " ".join([*words, f'"{end}"']) if end else f" {last.example} "
+    quoted = _quote_last_word(last.example)
     return (lead + last.example, lead + last.last_example, f"cd . && {lead}{quoted}")
+
+
+def _quote_last_word(line: str) -> str:
+    """Return the line with its last word in quotes; where something is quoted already, with a blank at each end."""
+    *words, end = line.split(" ")
+    if "'" in line or not end:
+        return f" {line} "
+    return " ".join([*words, f'"{end}"'])
 
 
 def _list_rejected(steps: Sequence[Pattern], following: Sequence[Pattern], habit: str) -> dict[str, str]:
@@ -165,4 +204,5 @@ def _list_rejected(steps: Sequence[Pattern], following: Sequence[Pattern], habit
 
 def compute_digest(rules: Mapping[str, Rule]) -> str:
     """Return what results are bound to: twelve digits of a hash over all that decides texts and points."""
-    return hashlib.sha256(json.dumps([asdict(rule) for rule in rules.values()]).encode()).hexdigest()[:12]
+    text = json.dumps([asdict(rule) for rule in rules.values()])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

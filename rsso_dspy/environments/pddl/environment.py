@@ -38,14 +38,19 @@ class Phrases:
 
     def describe(self, facts: Iterable[Fact]) -> str:
         """Sentences of facts, in order: the first letter large, all others small."""
-        return " ".join(sorted(self.say_fact(fact).capitalize() for fact in facts))
+        sentences = [self.say_fact(fact).capitalize() for fact in facts]
+        return " ".join(sorted(sentences))
 
     def say_goal(self, facts: Iterable[Fact]) -> str:
-        return GOAL + ", ".join(sorted(self.say_fact(fact) for fact in facts))
+        conditions = [self.say_fact(fact) for fact in facts]
+        return GOAL + ", ".join(sorted(conditions))
 
 
 def _fill(sentences: Mapping[str, str], words: Fact) -> str:
-    return sentences[words[0]].format(*words[1:]) if words[0] in sentences else " ".join(words)
+    name, *arguments = words
+    if name not in sentences:
+        return " ".join(words)
+    return sentences[name].format(*arguments)
 
 
 PHRASES = {domain: Phrases(**row) for domain, row in read_data(__package__, "data/phrases.toml").items()}  # by domain
@@ -61,10 +66,14 @@ def read_action(text: str, arities: Mapping[str, int], objects: Collection[str])
     many objects they take. None when it names none of them, or too few objects."""
     words = split_words(text)
     name = next((word for word in words if word in arities), None)
-    arguments = [word for word in words if word in objects]
-    if name is None or len(arguments) < arities[name]:
+    if name is None:
         return None
-    return name, tuple(arguments[: arities[name]])
+
+    arity = arities[name]
+    arguments = [word for word in words if word in objects]
+    if len(arguments) < arity:
+        return None
+    return name, tuple(arguments[:arity])
 
 
 _TEXTS = read_texts(__package__)
@@ -95,43 +104,69 @@ class Episode(lessons.Episode):
     @cached_property
     def conditions(self) -> list[str]:
         """The sentences of the goal, as observations have them."""
-        sentences = self.task.removeprefix(GOAL).split(", ")
-        return [" ".join(text.split()).capitalize() for text in sentences if text.strip()]
+        conditions = []
+        for sentence in self.task.removeprefix(GOAL).split(", "):
+            if words := sentence.split():
+                conditions.append(" ".join(words).capitalize())
+        return conditions
 
     @property
     def says_everything(self) -> bool:
         return not _TOLD_BY_DIFFERENCES.search(self.states[0].observation)
 
     def find_verb(self, step: Step) -> str:
-        return next((word for word in split_words(step.action) if word in _NEEDS), "")
+        words = split_words(step.action)
+        return next((word for word in words if word in _NEEDS), "")
 
     def took_effect(self, number: int) -> bool:
         step = self.steps[number]
-        answer = self.states[number + 1].observation
         text = step.action.lower()
-        return step.understood and "check" not in text and LOOK not in text and bool(answer)
+        is_question = "check" in text or LOOK in text
+        answer = self.states[number + 1].observation
+        return step.understood and not is_question and bool(answer)
 
-    is_effective = property(lambda self: self.took_effect(len(self.steps) - 1))
+    @property
+    def is_effective(self) -> bool:
+        return self.took_effect(len(self.steps) - 1)
 
     @cached_property
     def reached(self) -> list[str]:
         """Conditions that hold, as far as was said."""
-        holding = {text for text in self.conditions if text in self.states[0].observation}
+        holding = self._find_conditions(self.states[0].observation)
         for number, step in enumerate(self.steps):
             is_look = LOOK in step.action.lower()
             if not is_look and not self.took_effect(number):
                 continue
-            confirmed = {text for text in self.conditions if text in self.states[number + 1].observation}
+
+            confirmed = self._find_conditions(self.states[number + 1].observation)
             if not self.says_everything and not is_look:
-                confirmed |= {text for text in holding if not self._is_undone(text, step)}
+                confirmed |= {condition for condition in holding if not self._is_undone(condition, step)}
             holding = confirmed
-        return [text for text in self.conditions if text in holding]
+        return [condition for condition in self.conditions if condition in holding]
+
+    def _find_conditions(self, observation: str) -> set[str]:
+        return {condition for condition in self.conditions if condition in observation}
 
     def _is_undone(self, condition: str, step: Step) -> bool:
         verb = self.find_verb(step)
+        if not any(phrase in condition and verb in verbs for phrase, verbs in _UNDOES.items()):
+            return False
+
         words = split_words(condition)
-        ends = any(phrase in condition and verb in verbs for phrase, verbs in _UNDOES.items())
-        return ends and bool({words[0], *words[2:3]} & {*split_words(step.action)})
+        things = {words[0], *words[2:3]}
+        return not things.isdisjoint(split_words(step.action))
+
+    @property
+    def missing(self) -> list[str]:
+        return [condition for condition in self.conditions if condition not in self.reached]
+
+    @property
+    def done(self) -> Words | None:
+        return {"names": " ".join(self.reached)} if self.reached else None
+
+    @property
+    def left(self) -> Words | None:
+        return {"names": " ".join(self.missing)} if self.missing else None
 
     @property
     def need(self) -> Words | None:
@@ -140,8 +175,12 @@ class Episode(lessons.Episode):
 
     @property
     def is_repeated_in_vain(self) -> bool:
-        pair = self.steps[-2:]
-        return len(pair) > 1 and not any(step.understood for step in pair) and pair[0].action == pair[1].action
+        if len(self.steps) < 2:
+            return False
+
+        previous, newest = self.steps[-2:]
+        is_understood = previous.understood or newest.understood
+        return not is_understood and previous.action == newest.action
 
     @cached_property
     def reached_before(self) -> list[str]:
@@ -152,7 +191,9 @@ class Episode(lessons.Episode):
         """A condition of the goal held, and does no longer."""
         if not self.is_effective or len(self.steps) < 2:
             return None
-        return {"verb": self.find_verb(self.newest)} if set(self.reached_before) - set(self.reached) else None
+
+        lost = set(self.reached_before) - set(self.reached)
+        return {"verb": self.find_verb(self.newest)} if lost else None
 
     @property
     def is_circle(self) -> bool:
@@ -166,48 +207,66 @@ class Episode(lessons.Episode):
         match = _BALL.search(self.action)
         if match is None or not self.is_effective:
             return False
-        goals = [text for text in self.conditions if text.startswith(match[2].capitalize() + " ")]
-        return bool(goals) and not any(f"{match[3]}." in text for text in goals)
+
+        _, ball, room = match.groups()
+        goals = [condition for condition in self.conditions if condition.startswith(f"{ball.capitalize()} ")]
+        return bool(goals) and not any(f"{room}." in goal for goal in goals)
 
     @property
     def is_wrong_order(self) -> bool:
         """A block was stacked on one that does not stand where it shall."""
         if self.find_verb(self.newest) != "stack" or not self.is_effective:
             return False
+
         words = split_words(self.newest.action)
         below = next((word for word in reversed(words) if f"on {word}." in self.answer), "")
-        matches = [_ON.match(text) for text in self.missing]
-        return below in [match[1].lower() for match in matches if match]
+
+        matches = [_ON.match(condition) for condition in self.missing]
+        misplaced = [match[1].lower() for match in matches if match]
+        return below in misplaced
 
     @property
     def is_half_empty(self) -> bool:
         """A room was left with one ball and a free arm, while another ball that belongs elsewhere stayed there."""
-        observations = (state.observation for state in reversed(self.states[:-1]))
-        last_view = next((text for text in observations if "Robby is at " in text), "")
+        if self.find_verb(self.newest) != "move" or not self.is_effective:
+            return False
+
+        last_view = self._find_last_view()
+        if last_view.count(" is carrying ") != 1 or " is free." not in last_view:
+            return False
+
         places = dict(_AT.findall(last_view))
-        misplaced = {text.partition(" ")[0] for text in self.missing}
-        stayed = [name for name, room in places.items() if room == places["Robby"] and name in misplaced]
-        alone = last_view.count(" is carrying ") == 1 and " is free." in last_view
-        return self.find_verb(self.newest) == "move" and self.is_effective and alone and bool(stayed)
+        misplaced = {condition.partition(" ")[0] for condition in self.missing}
+        return any(room == places["Robby"] and name in misplaced for name, room in places.items())
+
+    def _find_last_view(self) -> str:
+        """The newest observation, before the last one, that tells where the robot is; empty if none does."""
+        for state in reversed(self.states[:-1]):
+            if "Robby is at " in state.observation:
+                return state.observation
+        return ""
 
     @property
     def unneeded(self) -> Words | None:
         """What was fetched, if no condition that is left calls for it."""
-        fetched = re.search(r"You have ([\w-]+)\.", self.answer) if self.find_verb(self.newest) == "fetch" else None
+        if self.find_verb(self.newest) != "fetch":
+            return None
+        fetched = re.search(r"You have ([\w-]+)\.", self.answer)
         if fetched is None:
             return None
-        use = _TOOLS.get(fetched[1], rf"\b{fetched[1]}\b")
-        return None if re.search(use, " ".join(self.missing), re.I) else {"thing": fetched[1]}
+
+        thing = fetched[1]
+        use = _TOOLS.get(thing, rf"\b{thing}\b")
+        if re.search(use, " ".join(self.missing), re.I):
+            return None
+        return {"thing": thing}
 
     @property
     def is_served_in_vain(self) -> bool:
         """A drink was poured that no condition of the goal asks for there."""
-        is_served = self.find_verb(self.newest) == "pour-shaker-to-shot" and self.is_effective
-        return is_served and set(self.reached) <= set(self.reached_before)
-
-    missing = property(lambda self: [text for text in self.conditions if text not in self.reached])
-    done = property(lambda self: {"names": " ".join(self.reached)} if self.reached else None)
-    left = property(lambda self: {"names": " ".join(self.missing)} if self.missing else None)
+        if self.find_verb(self.newest) != "pour-shaker-to-shot" or not self.is_effective:
+            return False
+        return set(self.reached) <= set(self.reached_before)
 
 
 LESSONS = LessonTable(__package__, Episode)
@@ -235,13 +294,13 @@ class Game:
 
     def list_actions(self) -> list[str]:
         """What is offered now, sorted: actions whose objects all differ, and the questions that may be asked."""
-        applicable = ((ground.name, ground.arguments) for ground in self.world.list_applicable(self.state))
-        phrases = [
-            self.phrases.say_action(name, arguments)
-            for name, arguments in applicable
-            if len({*arguments}) == len(arguments)
-        ]
-        return sorted({*phrases, CHECK, *([LOOK] if self.phrases.differences else [])})
+        texts = {CHECK}
+        if self.phrases.differences:
+            texts.add(LOOK)
+        for ground in self.world.list_applicable(self.state):
+            if len(set(ground.arguments)) == len(ground.arguments):
+                texts.add(self.phrases.say_action(ground.name, ground.arguments))
+        return sorted(texts)
 
     def step(self, text: str) -> tuple[str, bool]:
         """Take one text as it was written; the observation, and whether it was a valid action."""
@@ -250,21 +309,28 @@ class Game:
             return f"Valid actions are: {', '.join(self.list_actions())}", True
         if LOOK in question:
             return self._describe_all(), True
+
         arities = {ground.name: len(ground.arguments) for ground in self.world.list_applicable(self.state)}
         action = read_action(text, arities, self.world.problem.objects)
         if action is None:
             return NOT_AN_ACTION, False
+
         old_state = self.state
         self.state = self.world.apply(old_state, *action)
         if self.state == old_state:
             return NOT_POSSIBLE, False
+
         reached = self.world.list_reached(self.state)
-        self.progress = max(self.progress, sum(reached) / len(reached))
+        share = sum(reached) / len(reached)
+        self.progress = max(self.progress, share)
+
         if self.phrases.differences:
             observation = self.phrases.describe(self.state - old_state)
         else:
             observation = self._describe_all()
-        return observation + WON if all(reached) else observation, True
+        if all(reached):
+            observation += WON
+        return observation, True
 
     def _describe_all(self) -> str:
         return self.phrases.describe(self.state | self.world.fixed)
@@ -293,18 +359,25 @@ class PddlEnvironment(TaughtEnvironment):
     def step(self, action: str) -> Transition:
         game = require_played(self._game)
         old_points = game.points
-        observation, valid = game.step(action)
-        state = State(observation, "", "")
-        score = game.points
+        observation, is_valid = game.step(action)
         return Transition(
-            state, " ".join(action.split()), score - old_points, score, understood=valid, done=game.is_won
+            state=State(observation, "", ""),
+            action=" ".join(action.split()),
+            reward=game.points - old_points,
+            score=game.points,
+            understood=is_valid,
+            done=game.is_won,
         )
 
     def admissible_actions(self) -> Sequence[str]:
         """What can be done now, as AgentBoard offers it: less the full stops, and the question for this very list."""
-        return [text.rstrip(". ") for text in require_played(self._game).list_actions() if text != CHECK]
+        texts = require_played(self._game).list_actions()
+        return [text.rstrip(". ") for text in texts if text != CHECK]
 
     def _list_goals(self) -> Sequence[Goal]:
         game = require_played(self._game)
         reached = game.world.list_reached(game.state)
-        return [Goal(fact[0], is_met, True) for fact, is_met in zip(game.world.problem.goal, reached, strict=True)]
+        goals = []
+        for fact, is_met in zip(game.world.problem.goal, reached, strict=True):
+            goals.append(Goal(kind=fact[0], done=is_met, required=True))
+        return goals

@@ -45,14 +45,19 @@ def describe_actions(offered: Iterable[str]) -> str:
     """Render the action_templates region of `complete` for a variant with these templates of the simulator: all but
     the one that no actor may use, with notes about some."""
     templates = [template for template in offered if template != "reset task"]
-    notes = (note for template, note in _TEXTS["notes"].items() if template in templates)
-    lines = (_TEXTS["slots"].get(template, template) for template in templates)
-    return "\n".join([_TEXTS["complete"], *notes, "Templates:", *lines])
+
+    lines = [_TEXTS["complete"]]
+    lines += [note for template, note in _TEXTS["notes"].items() if template in templates]
+    lines.append("Templates:")
+    lines += [_TEXTS["slots"].get(template, template) for template in templates]
+    return "\n".join(lines)
 
 
 def clean_action(action: str) -> str:
-    line = " ".join(action[: 10 * LONGEST].encode("utf-8", "replace").decode().lower().split())
-    return "".join(character for character in line if character.isprintable())[:LONGEST]
+    text = action[: 10 * LONGEST].encode("utf-8", "replace").decode()
+    line = " ".join(text.lower().split())
+    printable = "".join(character for character in line if character.isprintable())
+    return printable[:LONGEST]
 
 
 def strip_action(action: str) -> str:
@@ -69,7 +74,10 @@ def normalize_action(action: str) -> str:
 def find_equal_action(action: str, valid: Iterable[str]) -> str | None:
     """Return the valid action, in the simulator's spelling, that equals the given one after normalization, or None."""
     normalized = normalize_action(action)
-    return next((candidate for candidate in valid if normalize_action(candidate) == normalized), None)
+    for candidate in valid:
+        if normalize_action(candidate) == normalized:
+            return candidate
+    return None
 
 
 def is_task_reset(action: str) -> bool:
@@ -82,7 +90,12 @@ def is_task_reset(action: str) -> bool:
 def name_place(state: State) -> str:
     """The room that a state's texts name last; empty if they name none."""
     mentions = _PLACE.findall(f"{state.observation}\n{state.look}")
-    return next((room or destination for room, destination in reversed(mentions)), "").strip().lower()
+    if not mentions:
+        return ""
+
+    room, destination = mentions[-1]
+    name: str = room or destination
+    return name.strip().lower()
 
 
 _OPTION = re.compile(r"^\s*(\d+):\s*(.+?)\s*$", re.M)
@@ -98,13 +111,16 @@ class Question:
     it lists."""
 
     def __init__(self, answer: str, look: str, inventory: str):
-        self._answer, self._look, self._inventory = answer.rstrip(), look.lower(), inventory.lower()
+        self._answer = answer.rstrip()
+        self._look = look.lower()
+        self._inventory = inventory.lower()
         self.options = {number: text.lower() for number, text in _OPTION.findall(answer)}
         self.marks: dict[str, str] = {}  # number of an option to its mark among options of equal words
         for text in dict.fromkeys(self.options.values()):
             alike = [number for number, option in self.options.items() if option == text]
             if len(alike) > 1:
-                self.marks.update(zip(alike, self._tell_apart(text, len(alike)), strict=False))
+                marks = self._tell_apart(text, len(alike))
+                self.marks.update(zip(alike, marks, strict=False))
 
     @property
     def is_idle(self) -> bool:
@@ -114,26 +130,45 @@ class Question:
     def render(self) -> str:
         lines = self._answer.splitlines()
         for place, line in enumerate(lines):
-            if (match := _OPTION.match(line)) and (mark := self.marks.get(match[1])):
+            option = _OPTION.match(line)
+            if option is None:
+                continue
+            if mark := self.marks.get(option[1]):
                 lines[place] = f"{line.rstrip()}: the {mark}"
         return "\n".join(lines)
 
     def choose(self, action: str) -> str | None:
         """Return the number of the option that an answer means: by its number, else by its words or some that no other
         option has. None if it is another action."""
-        if (match := _NUMBER.fullmatch(action)) and match[1] in self.options:
+        match = _NUMBER.fullmatch(action)
+        if match and match[1] in self.options:
             return match[1]
+
         answer_words = _list_words(action)
-        option_words = {
-            number: _list_words(f"{text} {self.marks.get(number, '')}") for number, text in self.options.items()
-        }
-        exact = [
-            number
-            for number, text in self.options.items()
-            if answer_words in (_list_words(text), _list_words(_PLACED.sub(r"\1", text)))
-        ]
-        fitting = exact or [number for number, words in option_words.items() if answer_words and answer_words <= words]
-        return fitting[0] if len({(self.options[number], self.marks.get(number)) for number in fitting}) == 1 else None
+        fitting = self._find_equal_options(answer_words) or self._find_containing_options(answer_words)
+        readings = {(self.options[number], self.marks.get(number)) for number in fitting}
+        return fitting[0] if len(readings) == 1 else None
+
+    def _find_equal_options(self, answer_words: frozenset[str]) -> list[str]:
+        """The numbers of the options that have just these words, with or without the places of things."""
+        numbers = []
+        for number, text in self.options.items():
+            text_without_places = _PLACED.sub(r"\1", text)
+            if answer_words in (_list_words(text), _list_words(text_without_places)):
+                numbers.append(number)
+        return numbers
+
+    def _find_containing_options(self, answer_words: frozenset[str]) -> list[str]:
+        """The numbers of the options that have all these words and maybe others, in their text or mark."""
+        if not answer_words:
+            return []
+
+        numbers = []
+        for number, text in self.options.items():
+            mark = self.marks.get(number, "")
+            if answer_words <= _list_words(f"{text} {mark}"):
+                numbers.append(number)
+        return numbers
 
     def _tell_apart(self, text: str, count: int) -> list[str]:
         """Return the listed things of that name at the option's place, if their number matches and they differ."""
@@ -141,13 +176,7 @@ class Question:
             listing = self._list_things_in(place)
             words = name.split()
             for start in range(len(words)):
-                thing = re.escape(" ".join(words[start:]))
-                pattern = rf"(?m)(?:^|,\s*|\s)(?:an?|some|the)\s+(?:substance called )?({thing})(?=[\s,.(]|$){_DETAILS}"
-                mentions = (
-                    f"{subject} {details}" if details[:1] == "(" else subject + details
-                    for subject, details in re.findall(pattern, listing)
-                )
-                marks = [mention.strip(" .,") for mention in mentions]
+                marks = _find_mentions(" ".join(words[start:]), listing)
                 if len(marks) == count and len(set(marks)) > 1:
                     return marks
         return []
@@ -157,13 +186,34 @@ class Question:
         inner, *outer = [part.removeprefix("in ").strip() for part in place.split(", in ")]
         if inner == "inventory":
             return self._inventory
+
         lines = [line.strip() for line in self._look.splitlines() if line.startswith(("\t", " "))]
-        if not outer:  # in the room itself: the subject of each line with its parentheses, without its content
-            return "\n".join(re.split(r"\.\s+(?:in|on) the [a-z0-9 ]+ is:", line, maxsplit=1)[0] for line in lines)
-        holder = re.compile(rf"(?:in|on) the {re.escape(inner)} is: (.*)|{re.escape(inner)} \(containing (.*)\)")
-        matches = [holder.search(line) for line in lines]
+        if not outer:  # in the room itself
+            return "\n".join(map(_cut_content, lines))
+
+        holder = re.escape(inner)
+        content = re.compile(rf"(?:in|on) the {holder} is: (.*)|{holder} \(containing (.*)\)")
+        matches = [content.search(line) for line in lines]
         return "\n".join(match[1] or match[2] for match in matches if match)
 
 
+def _find_mentions(name: str, listing: str) -> list[str]:
+    """Each mention of a thing of this name in a listing, with its content or appearance."""
+    thing = re.escape(name)
+    pattern = rf"(?m)(?:^|,\s*|\s)(?:an?|some|the)\s+(?:substance called )?({thing})(?=[\s,.(]|$){_DETAILS}"
+    mentions = []
+    for subject, details in re.findall(pattern, listing):
+        gap = " " if details.startswith("(") else ""
+        mention = f"{subject}{gap}{details}"
+        mentions.append(mention.strip(" .,"))
+    return mentions
+
+
+def _cut_content(line: str) -> str:
+    """The subject of a line of a room's listing with its parentheses, without what is in or on it."""
+    return re.split(r"\.\s+(?:in|on) the [a-z0-9 ]+ is:", line, maxsplit=1)[0]
+
+
 def _list_words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[a-z0-9]+", text.lower())) - FILL_WORDS - {"into", "of", "is", "that", "which", "and"}
+    words = frozenset(re.findall(r"[a-z0-9]+", text.lower()))
+    return words - FILL_WORDS - {"into", "of", "is", "that", "which", "and"}

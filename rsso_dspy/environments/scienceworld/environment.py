@@ -43,16 +43,21 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
         self._closed = False
         self.task = ""  # task description of the current variant
         self.action_templates = actions.ACTION_TEMPLATES  # of the interface and the variant
+
         # What the last action left behind.
-        self._score = self._ticks = 0
+        self._score = 0
+        self._ticks = 0
         self._completed = False
-        self._look = self._inventory = self._focus = ""
+        self._look = ""
+        self._inventory = ""
+        self._focus = ""
         self._question: Question | None = None
 
     @property
     def verbs(self) -> frozenset[str]:
         """First words of actions; the numbers of the options too while a question is open."""
-        return frozenset({*actions.VERBS, *(self._question.options if self._question else ())})
+        options = self._question.options if self._question else ()
+        return frozenset({*actions.VERBS, *options})
 
     @property
     def alive(self) -> bool:  # type: ignore[override]
@@ -66,37 +71,44 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
             raise SimulatorDied("this environment was closed. Take a new one.")
         if self._jvm is None:
             self._jvm = self._start()
+
         # No gold path: once requested, the simulator would compute it at every later load. No `reset` of the
         # simulator's own either: it is a second load.
         error = self._jvm.call("load", variant.task, variant.index, variant.simplification, False)
         if error:
             raise UsageError(f"ScienceWorld cannot load {variant.key} ({variant.simplification}): {error}")
+
         self._focus = ""
         # A load keeps score and flags of the previous episode; the first action sets them.
         try:
             answer = self._send_action("look around")
         except TimeoutError:
             raise SimulatorDied(f"looking around in {variant.key} took over {self._step_limit:g} s") from None
+
         self.task = self._jvm.call("getTaskDescription")
         self.points_at_reset = self._score
+
         if self._interface == "complete":
             self.action_templates = actions.describe_actions(self._jvm.call("getPossibleActions"))
         else:
             self.action_templates = actions.ACTION_TEMPLATES
+
         self._variant = variant
         return self._build_state(answer)
 
     def step(self, action: str) -> Transition:
         """Carry out one action of the actor. A meaningless action is a step too. Raises ``SimulatorDied``."""
         old_score = self._score
-        old_situation = self._look, self._inventory, old_score
+        old_situation = (self._look, self._inventory, self._score)
+
+        take = self._take if self._interface == "sso" else self._take_complete
         text = actions.clean_action(action)
         try:
-            text, answer = self._take(text) if self._interface == "sso" else self._take_complete(text)
+            text, answer = take(text)
         except TimeoutError:
             self._jvm = None
-            state = State(STALLED, self._look.strip(), self._inventory.strip())
-            return Transition(state, text, 0, self._score, understood=True, done=False, stalled=True, ticks=self._ticks)
+            return self._build_stalled_transition(text)
+
         if answer.startswith("You focus on"):
             self._focus = answer
         is_unchanged = (self._look, self._inventory, self._score) == old_situation
@@ -109,15 +121,31 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
             done=self._completed or self._score < 0 or self._score >= SOLVED_SCORE,
             ticks=self._ticks,
             asked_back=self._question is not None,
-            no_effect=is_unchanged and "\n" not in answer.strip() and actions.NOTHING.match(answer) is not None,
+            no_effect=is_unchanged and _says_nothing_happened(answer),
+        )
+
+    def _build_stalled_transition(self, action: str) -> Transition:
+        return Transition(
+            state=State(STALLED, self._look.strip(), self._inventory.strip()),
+            action=action,
+            reward=0,
+            score=self._score,
+            understood=True,
+            done=False,
+            stalled=True,
+            ticks=self._ticks,
         )
 
     def render(self, states: Sequence[State]) -> list[str]:
-        return (render_listings if self._interface == "complete" else render_states)(states, self._focus)
+        if self._interface == "complete":
+            return render_listings(states, self._focus)
+        return render_states(states, self._focus)
 
     def _list_goals(self) -> Sequence[Goal]:
         """Nothing is known after a stalled step."""
-        return () if self._jvm is None else parse_goal_progress(self._jvm.call("getGoalProgressStr"))
+        if self._jvm is None:
+            return ()
+        return parse_goal_progress(self._jvm.call("getGoalProgressStr"))
 
     def close(self) -> None:
         self._closed = True
@@ -132,13 +160,17 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
         it; what was sent, and the answer."""
         if self._question:
             digits = re.search(r"\d+", action, re.ASCII)
-            action = digits.group() if digits else actions.CANCEL
-            return action, self._send_action(action)
+            choice = digits.group() if digits else actions.CANCEL
+            return choice, self._send_action(choice)
+
         if actions.is_task_reset(action):
             return action, actions.NOT_KNOWN
+
         answer = self._send_action(action)
-        if answer == actions.NOT_KNOWN and (equal := actions.find_equal_action(action, self._list_valid_actions())):
-            return equal, self._send_action(equal)
+        if answer == actions.NOT_KNOWN:
+            equal = actions.find_equal_action(action, self._list_valid_actions())
+            if equal:
+                return equal, self._send_action(equal)
         return action, answer
 
     def _take_complete(self, action: str) -> tuple[str, str]:
@@ -147,29 +179,40 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
         options apart, the first is chosen unasked."""
         text = actions.strip_action(action)
         if self._question:
-            number = self._question.choose(text)
-            answer = self._send_action(number or actions.CANCEL)
-            if number or text in ("", actions.CANCEL):
-                text = number or actions.CANCEL
-            else:
-                text, answer = self._take(text)
+            text, answer = self._answer_question(self._question, text)
         else:
             text, answer = self._take(text)
+
         while self._question and self._question.is_idle:
             answer = self._send_action("0")
-        return text, self._question.render() if self._question else answer
+        if self._question:
+            answer = self._question.render()
+        return text, answer
+
+    def _answer_question(self, question: Question, text: str) -> tuple[str, str]:
+        number = question.choose(text)
+        if number:
+            return number, self._send_action(number)
+
+        answer = self._send_action(actions.CANCEL)
+        if text in ("", actions.CANCEL):
+            return actions.CANCEL, answer
+        return self._take(text)
 
     def _send_action(self, sent: str) -> str:
         """Send one text and return the answer; also read score, flags, clock and surroundings."""
         simulator = require_played(self._jvm)
         answer: str = simulator.call("step", sent, limit=self._step_limit)
+
         self._score = round(100 * simulator.call("getScore"))
         self._completed = simulator.call("getCompleted")
         self._ticks = simulator.call("getNumMoves")
         self._look = simulator.call("freeActionLook")
         self._inventory = simulator.call("freeActionInventory")
-        asks = answer.startswith(actions.AMBIGUOUS)
-        self._question = Question(answer, self._look, self._inventory) if asks else None
+        self._question = None
+        if answer.startswith(actions.AMBIGUOUS):
+            self._question = Question(answer, self._look, self._inventory)
+
         if self._score < 0 and _ERROR_STATE.match(answer):
             # The simulator caught an internal exception and answers nothing else from now on.
             simulator.close()
@@ -182,16 +225,27 @@ class ScienceWorld(TaughtEnvironment, AbstractContextManager["ScienceWorld"]):
 
     def _build_state(self, answer: str) -> State:
         """Remove the room's listing from the answer, because the surroundings contain it."""
-        return State(LISTING.split(answer)[0].strip(), self._look.strip(), self._inventory.strip())
+        observation = LISTING.split(answer)[0]
+        return State(observation.strip(), self._look.strip(), self._inventory.strip())
+
+
+def _says_nothing_happened(answer: str) -> bool:
+    return "\n" not in answer.strip() and actions.NOTHING.match(answer) is not None
 
 
 @lru_cache(maxsize=8192)
 def list_features(state: State) -> tuple[str, ...]:
     """Return the lines of surroundings and inventory in lower case, without headers; the latter end in ``CARRIED``."""
-    sights = (_normalize_feature(LISTING.sub("", line)) for line in state.look.splitlines())
-    carried = (_normalize_feature(line) for line in state.inventory.splitlines()[1:])
-    visible = [line for line in sights if line and line != "you also see:"]
-    return tuple(dict.fromkeys(visible + [line + CARRIED for line in carried if line]))
+    features = []
+    for line in state.look.splitlines():
+        feature = _normalize_feature(LISTING.sub("", line))
+        if feature and feature != "you also see:":
+            features.append(feature)
+
+    for line in state.inventory.splitlines()[1:]:
+        if feature := _normalize_feature(line):
+            features.append(feature + CARRIED)
+    return tuple(dict.fromkeys(features))
 
 
 def _is_forgotten(focus: str, states: Sequence[State]) -> bool:
@@ -206,8 +260,9 @@ def render_states(states: Sequence[State], focus: str = "") -> list[str]:
     old_features: tuple[str, ...] = ()
     extra = (_normalize_feature(focus),) if _is_forgotten(focus, states) else ()
     for state in states:
-        texts.append(_render_state(state.observation, extra + list_features(state), old_features))
-        old_features = list_features(state)
+        features = list_features(state)
+        texts.append(_render_state(state.observation, extra + features, old_features))
+        old_features = features
         extra = ()
     return texts
 
@@ -216,8 +271,9 @@ def render_states(states: Sequence[State], focus: str = "") -> list[str]:
 def _render_state(observation: str, now: tuple[str, ...], shown: tuple[str, ...]) -> str:
     """Render the observation, then new features that are not part of a longer one, longest first."""
     known_features = {*shown, _normalize_feature(observation)}
-    news: list[str] = []
     new_features = [feature for feature in now if feature not in known_features]
+
+    news: list[str] = []
     for feature in sorted(new_features, key=len, reverse=True):
         if not any(feature.removesuffix(CARRIED) in line for line in news):
             news.append(feature)
@@ -225,7 +281,9 @@ def _render_state(observation: str, now: tuple[str, ...], shown: tuple[str, ...]
 
 
 def _add_news(observation: str, news: Sequence[str]) -> str:
-    return "\n\t".join([f"{observation}\nYou also observe:", *news]) if news else observation
+    if not news:
+        return observation
+    return "\n\t".join([f"{observation}\nYou also observe:", *news])
 
 
 def _normalize_feature(line: str) -> str:
@@ -238,26 +296,44 @@ def render_listings(states: Sequence[State], focus: str = "") -> list[str]:
     texts = []
     for prior, state in zip([None, *states], states, strict=False):
         is_look = state.look.startswith(state.observation)
-        if prior is None or is_look or state.look.partition("\n")[0].strip() != prior.look.partition("\n")[0].strip():
+        if prior is None or is_look or _read_header(state) != _read_header(prior):
             look = "\n".join(line.rstrip() for line in state.look.splitlines())
             text = look if is_look else f"{state.observation}\n{look}"
-        else:  # of equal things, as many as there are more
-            counts = Counter(_list_things(prior))
-            news = []
-            for line in _list_things(state):
-                counts[line] -= 1
-                if counts[line] < 0:
-                    news.append(line)
-            text = _add_news(state.observation, news)
+        else:
+            text = _add_news(state.observation, _list_new_things(prior, state))
         if prior is None and _is_forgotten(focus, states):
             text = f"Earlier: {focus}\n{text}"
-        things = [line.strip().rstrip(".") for line in state.inventory.splitlines()[1:] if line.strip()]
-        texts.append(f"{text}\nYou carry{': ' + '; '.join(things) if things else ' nothing'}.")
+
+        things = _list_carried_things(state)
+        carried = ": " + "; ".join(things) if things else " nothing"
+        texts.append(f"{text}\nYou carry{carried}.")
     return texts
 
 
+def _read_header(state: State) -> str:
+    """The first line of a listing, which names the room."""
+    return state.look.partition("\n")[0].strip()
+
+
+def _list_new_things(prior: State, state: State) -> list[str]:
+    """The things that were not listed before; of equal ones, as many as there are more."""
+    counts = Counter(_list_things(prior))
+    news = []
+    for thing in _list_things(state):
+        counts[thing] -= 1
+        if counts[thing] < 0:
+            news.append(thing)
+    return news
+
+
 def _list_things(state: State) -> list[str]:
-    return [line.strip() for line in state.look.splitlines() if line.startswith(("\t", " ")) and line.strip()]
+    things = [line.strip() for line in state.look.splitlines() if line.startswith(("\t", " "))]
+    return [thing for thing in things if thing]
+
+
+def _list_carried_things(state: State) -> list[str]:
+    lines = [line.strip() for line in state.inventory.splitlines()[1:]]
+    return [line.rstrip(".") for line in lines if line]
 
 
 def parse_goal_progress(text: str) -> tuple[Goal, ...]:

@@ -39,23 +39,36 @@ def make_tool(described: Mapping[str, Any]) -> Tool:
     """Return a tool, given its name, what it does, and the JSON schema of its parameters."""
     schema = described["schema"]
     required = schema.get("required", ())
+    definitions = schema.get("$defs", {})
     parameters = {}
     for name, row in schema.get("properties", {}).items():
-        kinds: dict[str, None] = {}
-        members: dict[str, None] = {}
-        for choice in _list_choices(row, schema.get("$defs", {})):
-            kinds |= dict.fromkeys([choice["type"]] if "type" in choice else [])
-            members |= dict.fromkeys([*choice.get("enum", ()), *choice.get("properties", ())])
-        parameters[name] = Parameter(tuple(kinds), name in required, row.get("default"), tuple(members))
+        parameters[name] = _make_parameter(row, definitions, name in required)
     return Tool(described["name"], described["about"], parameters)
+
+
+def _make_parameter(row: Mapping[str, Any], definitions: Mapping[str, Any], is_required: bool) -> Parameter:
+    kinds: dict[str, None] = {}  # as sets that keep their order
+    members: dict[str, None] = {}
+    for choice in _list_choices(row, definitions):
+        if "type" in choice:
+            kinds[choice["type"]] = None
+        members |= dict.fromkeys(choice.get("enum", ()))
+        members |= dict.fromkeys(choice.get("properties", ()))
+    return Parameter(tuple(kinds), is_required, row.get("default"), tuple(members))
 
 
 def _list_choices(row: Mapping[str, Any], named: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the schemas of which a value may follow any. `named`: schemas that others refer to."""
     if "anyOf" in row:
-        return [choice for part in row["anyOf"] for choice in _list_choices(part, named)]
+        choices: list[Mapping[str, Any]] = []
+        for part in row["anyOf"]:
+            choices += _list_choices(part, named)
+        return choices
+
     if "$ref" in row:
-        return _list_choices(named[row["$ref"].rpartition("/")[2]], named)
+        name = row["$ref"].rpartition("/")[2]
+        return _list_choices(named[name], named)
+
     return [row]
 
 
@@ -71,22 +84,45 @@ class Episode(lessons.Episode):
         """The tool of the newest call."""
         return self.action.partition("(")[0]
 
-    called = property(lambda self: {"name": self.name} if self.newest.understood else None)
-    is_unknown = property(lambda self: not self.newest.understood and "there is no tool" in self.answer)
-    is_misread = property(lambda self: not self.newest.understood and "expected: " in self.answer)
-    is_refused = property(lambda self: self.newest.understood and self.answer.startswith("Error: "))
-    is_repeated = property(lambda self: len(self.steps) > 1 and self.steps[-2].action == self.newest.action)
-    has_ended = property(lambda self: self.newest.understood and self.name == DONE)
+    @property
+    def previous_action(self) -> str:
+        """The call before the newest one; empty if there is none."""
+        return self.steps[-2].action if len(self.steps) > 1 else ""
+
+    @property
+    def called(self) -> Words | None:
+        return {"name": self.name} if self.newest.understood else None
+
+    @property
+    def is_unknown(self) -> bool:
+        return not self.newest.understood and "there is no tool" in self.answer
+
+    @property
+    def is_misread(self) -> bool:
+        return not self.newest.understood and "expected: " in self.answer
+
+    @property
+    def is_refused(self) -> bool:
+        return self.newest.understood and self.answer.startswith("Error: ")
+
+    @property
+    def is_repeated(self) -> bool:
+        return len(self.steps) > 1 and self.previous_action == self.newest.action
+
+    @property
+    def has_ended(self) -> bool:
+        return self.newest.understood and self.name == DONE
 
     @property
     def is_early(self) -> bool:
         """Whether the ticket was closed without a look at how things are since something was changed."""
-        previous = self.steps[-2].action if len(self.steps) > 1 else ""
-        return self.has_ended and not previous.startswith(("check_", "get_", "run_", "can_"))
+        is_look = self.previous_action.startswith(("check_", "get_", "run_", "can_"))
+        return self.has_ended and not is_look
 
     @property
     def tools_called(self) -> Words | None:
-        return name_all(step.action.partition("(")[0] for step in self.steps if step.understood)
+        actions = [step.action for step in self.steps if step.understood]
+        return name_all(action.partition("(")[0] for action in actions)
 
 
 LESSONS = LessonTable(__package__, Episode)
@@ -115,13 +151,13 @@ class Telecom(TaughtEnvironment):
 
     def reset(self, variant: Variant) -> State:
         """Start the variant afresh. Raises ``SimulatorDied`` and ``Stopped``."""
-        self._ticket = self._variant = None
+        self._ticket = None
+        self._variant = None
         if self._closed:
             raise SimulatorDied("this environment was closed. Take a new one.")
         if self._process is None or not self._process.alive:
             self._end_process()
-            env = {**os.environ, "PYTHON_DOTENV_DISABLED": "1"}  # else importing the package reads a file of keys
-            self._process = Process([sys.executable, "-P", str(WORKER)], env=env)
+            self._process = _start_worker()
 
         ticket = load_ticket(variant)
         try:
@@ -134,9 +170,13 @@ class Telecom(TaughtEnvironment):
         self._tools = {tool.name: tool for tool in tools}
         self.action_templates = write_templates(tools, answer["policy"])
         self.task = ticket["ticket"]
+
+        self._errors = 0
+        self._steps = 0
         self._checks = answer["checks"]
-        self._errors = self._steps = 0
-        self._score = self.points_at_reset = self._count_points()
+        self._score = self._count_points()
+        self.points_at_reset = self._score
+
         self._ticket = ticket
         self._variant = variant
         return State(OPENED, "", "")
@@ -156,8 +196,16 @@ class Telecom(TaughtEnvironment):
         try:
             answer = self._ask({"name": call.name, "arguments": call.arguments}, self._step_seconds)
         except TimeoutError:
-            state = State(STALLED, "", "")
-            return Transition(state, str(call), 0, self._score, understood=True, done=False, stalled=True)
+            return Transition(
+                state=State(STALLED, "", ""),
+                action=str(call),
+                reward=0,
+                score=self._score,
+                understood=True,
+                done=False,
+                stalled=True,
+            )
+
         self._checks = answer["checks"]
         self._errors += answer["refused"]
         return self._describe(str(call), make_encodable(answer["content"]), no_effect=answer["refused"])
@@ -173,6 +221,7 @@ class Telecom(TaughtEnvironment):
     def _end(self, call: Call) -> Transition:
         old_score = self._score
         self._score = SOLVED_SCORE if all(self._checks) else self._count_points()
+
         return Transition(
             state=State(ENDED, "", ""),
             action=str(call),
@@ -185,9 +234,12 @@ class Telecom(TaughtEnvironment):
     def _describe(self, action: str, text: str, understood: bool = True, no_effect: bool = False) -> Transition:
         old_score = self._score
         self._score = self._count_points()
+
         is_lost = self._errors >= MOST_ERRORS
+        if is_lost:
+            text += f"\n{TOO_MANY}"
         return Transition(
-            state=State(f"{text}\n{TOO_MANY}" if is_lost else text, "", ""),
+            state=State(text, "", ""),
             action=make_encodable(action),
             reward=self._score - old_score,
             score=self._score,
@@ -200,8 +252,12 @@ class Telecom(TaughtEnvironment):
         criteria = require_played(self._ticket)["evaluation_criteria"]
         kinds = [assertion["func_name"].removeprefix("assert_") for assertion in criteria["env_assertions"]]
         kinds += ["action"] * (len(self._checks) - len(kinds))
-        goals = [Goal(kind, is_met, False) for kind, is_met in zip(kinds, self._checks, strict=True)]
-        return [*goals, Goal("ticket", self._score == SOLVED_SCORE, True)]
+
+        goals = []
+        for kind, is_met in zip(kinds, self._checks, strict=True):
+            goals.append(Goal(kind, done=is_met, required=False))
+        goals.append(Goal("ticket", done=self._score == SOLVED_SCORE, required=True))
+        return goals
 
     def _ask(
         self, request: Mapping[str, Any], seconds: float, stopped: Callable[[], bool] = lambda: False
@@ -218,20 +274,28 @@ class Telecom(TaughtEnvironment):
             raise
         except OSError:  # it has ended, and said nothing
             pass
+
         if not line.endswith(b"\n"):
             status = process.wait()
             errors = process.read_errors()
             self.close()
-            last = "".join(f": {text}" for text in errors[-1:])
-            raise SimulatorDied(f"the process of tau2 ended (exit code {status}){last}")
+            last_error = f": {errors[-1]}" if errors else ""
+            raise SimulatorDied(f"the process of tau2 ended (exit code {status}){last_error}")
 
         answer: Mapping[str, Any] = json.loads(line)
-        if why := answer.get("error"):
+        error = answer.get("error")
+        if error:
             self._end_process()  # what it left behind is not known
-            raise SimulatorDied(f"tau2 cannot do this: {why}")
+            raise SimulatorDied(f"tau2 cannot do this: {error}")
         return answer
 
     def _end_process(self) -> None:
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is not None:
             process.end()
+
+
+def _start_worker() -> Process:
+    environment = {**os.environ, "PYTHON_DOTENV_DISABLED": "1"}  # else importing the package reads a file of keys
+    return Process([sys.executable, "-P", str(WORKER)], env=environment)
