@@ -212,7 +212,8 @@ class Rollouts:
         self._format = FormatCheck()
         self._lock = threading.RLock()
 
-        models: dict[str, str] = {**live.backend.models}
+        models: dict[str, str] = {}
+        models.update(live.backend.models.items())
         if wanted.teacher:
             models.update(wanted.teacher.models)
         self.purse = SpendLimit(wanted.max_cost, None, models, make_price_lookup(live.config.prices))

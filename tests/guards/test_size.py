@@ -5,7 +5,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "rsso_dspy"
 
-NODES = 320_377
+NODES = 324_700
 """The size when it was last looked at. It is set anew with a feature that is worth its size, and the commit says so."""
 
 SLACK = 0.03
