@@ -74,10 +74,6 @@ def test_a_line_is_whole_alone_and_behind_its_label(action):
         ("Open door.", LISTED, "open door"),
         ("- wait", LISTED, "wait"),
         ("npm install\nnpm test", LINE, "npm install"),
-        ("`npm install`.", LINE, "npm install"),  # a sentence of a small model
-        ('"npm install".', LINE, "npm install"),
-        ("`cat a` and `cat b`.", LINE, "`cat a` and `cat b`."),
-        ("`.`", LINE, "."),
         ("> npm install", LINE, "npm install"),  # as prompts show the actions of earlier attempts
         ("Step 1. > npm install", LINE, "npm install"),
         ("> `npm install`", LINE, "npm install"),

@@ -127,12 +127,10 @@ def _read_line(line: str, form: ActionForm) -> str:
 
 
 def _strip_pair(text: str, pairs: tuple[tuple[str, str], ...]) -> str:
-    """Return a text without marks that stand around all of it, and nowhere inside; the point of a sentence may follow
-    them."""
-    sentence = text.removesuffix(".")
+    """Return a text without marks that stand around all of it, and nowhere inside."""
     for begin, end in pairs:
-        inner = sentence[len(begin) : -len(end)]
-        is_around = sentence.startswith(begin) and sentence.endswith(end) and len(sentence) > len(begin) + len(end)
+        inner = text[len(begin) : -len(end)]
+        is_around = text.startswith(begin) and text.endswith(end) and len(text) > len(begin) + len(end)
         if is_around and begin not in inner and end not in inner:
             return inner.strip()
     return text
