@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -383,3 +384,22 @@ def test_without_a_model_and_a_recording_it_says_what_it_needs(monkeypatch, caps
 
     assert ended.value.code == 3
     assert "--model" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_the_page_shows_what_the_shipped_recording_holds():
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "benchmarks.memory_file"]
+    replayed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    found = json.loads(replayed.stdout.splitlines()[-1])
+    page = (root / "docs/BENCHMARKS.md").read_text(encoding="utf-8")
+    section = page.partition("### How many rules, and how long ago")[2].partition("\n## ")[0]
+    rows = [row for row in section.splitlines() if re.match(r"\|[^|]+\| \d", row)]
+
+    points = [*found["dilution"], *found["distance"]]
+    assert len(rows) == len(points) == 10
+    for row, point in zip(rows, points, strict=True):
+        ends = f"{point['score']:.0f} | {point['low']:.0f} to {point['high']:.0f}"
+        assert f"| {ends} |" in row
+        assert row.endswith(f"| {point['sent']:,.0f} | {point['new']:.0f} |")
+        if point["difference"] is not None:
+            assert f"| {point['difference']:+.0f} | {point['difference_low']:+.0f} to" in row

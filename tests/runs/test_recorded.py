@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,32 @@ def test_rules_by_hand_beat_no_memory_in_both_repositories(rsso, monkeypatch, na
 
     assert f" {HAND} 96 {' '.join(gain)} " in " ".join(out.split())
     assert f"react+constitution+hand beats react on other task types by {gain[0][1:]} points" in " ".join(out.split())
+
+
+def test_the_causes_that_the_page_names_are_those_of_the_recorded_retries(rsso, monkeypatch):
+    folder = ROOT / "examples/recorded/house-rules-retries"
+    repeated: Counter[str] = Counter()
+    later: Counter[str] = Counter()
+    marked: Counter[str] = Counter()
+    solved_at_once: Counter[str] = Counter()
+    for unit in Store(folder, read_only=True).units():
+        trajectories = unit.trajectories
+        actions = [[step.action for step in trajectory.steps] for trajectory in trajectories]
+        solved_at_once[unit.arm] += trajectories[0].solved
+        for earlier, following in pairwise(actions):
+            later[unit.arm] += 1
+            repeated[unit.arm] += earlier == following
+        for trajectory in trajectories:
+            marked[unit.arm] += sum(step.cut.startswith((">", "Step")) for step in trajectory.steps)
+
+    assert (repeated["reflexion"], later["reflexion"]) == (41, 80)
+    assert (repeated["last-trajectory"], later["last-trajectory"]) == (76, 86)
+    assert (repeated["react"], later["react"]) == (22, 83)
+    assert +marked == {"last-trajectory": 36}
+    assert solved_at_once == {"react": 6, "last-trajectory": 5, "reflexion": 6}
+    monkeypatch.setenv("COLUMNS", "200")
+    _, out, _ = rsso("report", folder, "--against", "last-trajectory")
+    assert " reflexion - last-trajectory 48 +16.67 -1.5 +32.6 " in " ".join(out.split())
 
 
 def decode_calls(store, unit):
