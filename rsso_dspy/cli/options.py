@@ -61,9 +61,14 @@ class Settings:
     config: ConfigFile = None
     set_: Overrides = None
 
-    def build_config(self, keys: Mapping[str, object] = MappingProxyType({}), replay: Path | None = None) -> "Config":
-        """Load the configuration with these options and keys. With `replay`, logs answer in place of the backend that
-        they were made with, or of the named one."""
+    def build_config(
+        self,
+        keys: Mapping[str, object] = MappingProxyType({}),
+        replay: Path | None = None,
+        assumed: Mapping[str, object] = MappingProxyType({}),
+    ) -> "Config":
+        """Load the configuration with these options and keys; those of `assumed` hold where no --set says otherwise.
+        With `replay`, logs answer in place of the backend that they were made with, or of the named one."""
         from rsso_dspy.config import RECORDED, format_override, load_config
 
         of_model = name_model(self.model, self.base_url, self.backend)
@@ -73,8 +78,8 @@ class Settings:
             backend = backend or RECORDED
             overrides = [*overrides, format_override(f'backends."{backend}".replay', str(replay))]
             print_status(f"answering from the logs in {replay}: no model is asked, and costs in the plan do not apply")
-        extra = [f"{key}={value}" for key, value in {"backend": backend, **keys}.items() if value is not None]
-        return load_config(self.config, [*of_model, *overrides, *extra])
+        extra = format_given({"backend": backend, **keys})
+        return load_config(self.config, [*of_model, *format_given(assumed), *overrides, *extra])
 
     def check_backend(self, config: "Config") -> None:
         """Raise what keeps a model of the configuration from answering."""
@@ -96,6 +101,11 @@ class Settings:
         if getattr(table, key) == PROFILES.get(config.backend, {key: 0}).get(key):
             return "--backend" if self.backend else "backend"
         return place
+
+
+def format_given(keys: Mapping[str, object]) -> list[str]:
+    """The keys that have a value, as overrides of a configuration."""
+    return [f"{key}={value}" for key, value in keys.items() if value is not None]
 
 
 @dataclass(frozen=True)

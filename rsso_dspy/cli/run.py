@@ -182,6 +182,7 @@ def evaluate_program(
     candidate: Annotated[
         bool, typer.Option("--candidate", help="Play the candidate of a program that is not confirmed.")
     ] = False,
+    benchmark: options.BenchmarkName = None,
     variants: options.Variants = None,
     per_task: options.PerTask = None,
     trials: options.Trials = None,
@@ -193,8 +194,8 @@ def evaluate_program(
     """Play held-out variants with the compiled program and with the zero-shot program of the same method, with the same
     seeds, and print the comparison.
 
-    The tasks are those that the program was compiled on, or those of --variants. `rsso-dspy run --programs
-    zero-shot,FILE` has more options.
+    The benchmark and the tasks are those that the program was compiled on; --variants names other tasks of it.
+    `rsso-dspy run --programs zero-shot,FILE` has more options.
     """
     from rsso_dspy.cli.play import plan_and_play
     from rsso_dspy.optimize.program_file import load, load_programs
@@ -202,7 +203,8 @@ def evaluate_program(
 
     compiled = load(program)
     playing = load_programs([ZERO_SHOT, str(program)], candidate)
-    config = start.build_config({"protocol.trials": trials})
+    made_on = compiled.environment.name if compiled.environment else None
+    config = start.build_config({"protocol.trials": trials, "benchmark": benchmark}, assumed={"benchmark": made_on})
     calibrated = tuple(dict.fromkeys(key.partition("::")[0] for key in compiled.calibration))
     lists_variants = variants not in (None, *config.active_benchmark.tasks.selections)
     origin = f"compiled by {compiled.optimizer} on {len(compiled.calibration)} variants under {compiled.protocol}"

@@ -57,9 +57,13 @@ def test_prompts_are_compiled_and_a_constitution_is_built_on_training_variants_o
     assert code == 0, err
     assert json.loads(Path("mine.json").read_text())["environment"]["name"] == name
     mark_confirmed("mine.json")
-    evaluate = ("evaluate", "mine.json", "--per-task", "1", "--trials", "1", "--set", f"benchmark={name}", *FAST)
+    evaluate = ("evaluate", "mine.json", "--per-task", "1", "--trials", "1", *FAST)
     code, _, err = rsso(*evaluate, "--out", "e")
     assert code == 0, err
+    assert json.loads(Path("e/run.json").read_text())["identity"]["benchmark"].startswith(name)
+    for elsewhere in (("--benchmark", "scienceworld"), ("--set", "benchmark=scienceworld")):
+        code, _, err = rsso(*evaluate, *elsewhere, "--out", "f")
+        assert (code, f"was made on the benchmark {name}" in " ".join(err.split())) == (2, True), err
     code, _, err = rsso(*build, "-o", "c.json")
     assert (code, "rules" in Path("c.json").read_text()) == (0, True), err
 
