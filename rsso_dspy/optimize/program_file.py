@@ -432,22 +432,40 @@ def describe_noise(compiled: Compiled) -> Iterator[str]:
     gain = 100 * round(metrics[placebo.program] - metrics[start.program], 4)
     meaning = "the rule-based player heeds none, so this shows no luck" if compiled.rule_based else "so much is luck"
     yield f"noise: a rewording that means nothing gained {gain:+.1f} points on val; {meaning}"
-    differences = [score - start.per_variant.get(key, score) for key, score in placebo.per_variant.items()]
-    if compiled.confirm and not compiled.rule_based and any(differences):
-        deviation = sqrt(fmean(difference**2 for difference in differences))
-        count = sum(abs(difference) >= 0.05 for difference in differences)
-        pairs = len(compiled.confirm)
-        yield (
-            f"power: it scored otherwise on {count} of {len(differences)} variants, by {100 * deviation:.0f} points "
-            "(standard deviation); where programs differ by so much, a true gain of about "
-            f"{100 * find_smallest_gain_at(deviation, pairs):.0f} points is confirmed in four of five such compiles "
-            f"({pairs} confirm variants, p < {LEVEL})"
-        )
+    if not compiled.rule_based:
+        yield from _describe_power(compiled, start, placebo)
     if metrics[placebo.program] - max(metrics[program.program] for program in programs) >= WORTH:
         yield (
             "WARNING: that placebo did better on val than every candidate: what val tells here is noise. It is not "
             "chosen and cannot be confirmed."
         )
+
+
+def _describe_power(compiled: Compiled, start: TriedProgram, placebo: TriedProgram) -> Iterator[str]:
+    """Which true gain such a compile confirms: by the spread of the confirm pairs, and before there are any, by that of
+    the placebo, which differs less from the program to improve than a candidate does."""
+    test = compiled.confirmation
+    if test and test.smallest_gain is not None:
+        yield (
+            "power: by the spread of these confirm pairs, a true gain of about "
+            f"{100 * test.smallest_gain:.0f} points is confirmed in four of five such compiles "
+            f"({test.pairs} confirm variants, p < {test.level})"
+        )
+        return
+
+    differences = [score - start.per_variant.get(key, score) for key, score in placebo.per_variant.items()]
+    if not compiled.confirm or not any(differences):
+        return
+
+    deviation = sqrt(fmean(difference**2 for difference in differences))
+    count = sum(abs(difference) >= 0.05 for difference in differences)
+    pairs = len(compiled.confirm)
+    yield (
+        f"power: it scored otherwise on {count} of {len(differences)} variants, by {100 * deviation:.0f} points "
+        "(standard deviation); where programs differ by so much, a true gain of about "
+        f"{100 * find_smallest_gain_at(deviation, pairs):.0f} points is confirmed in four of five such compiles "
+        f"({pairs} confirm variants, p < {LEVEL})"
+    )
 
 
 # What it says in each role, beside the zero-shot program.

@@ -286,6 +286,17 @@ class Confirmation:
     per_variant: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # scores of start and candidate
     types: int = 0  # task types whose signs were flipped; 0 where those of variants were
 
+    @property
+    def smallest_gain(self) -> float | None:
+        """The smallest true gain that four of five tests of such pairs confirm, by the width of this test's interval;
+        None without one, or where no pair differs."""
+        if self.low is None or self.high is None or self.low == self.high:
+            return None
+        margin = (self.high - self.low) / 2
+        needed = NormalDist().inv_cdf(1 - self.level)
+        standard_error = margin / needed
+        return standard_error * (needed + NormalDist().inv_cdf(POWER))
+
     def __str__(self) -> str:
         if self.difference is None or self.p is None:
             return f"{self.verdict}: {self.why}"

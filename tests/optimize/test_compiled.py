@@ -160,6 +160,28 @@ def test_a_placebo_tells_what_gain_could_have_been_confirmed():
     assert len(list(program_file.describe_noise(replace(told, rule_based=True)))) == 1
 
 
+def test_confirm_pairs_tell_what_gain_such_pairs_confirm_in_place_of_a_placebo_that_hardly_differs():
+    """A 90% interval of -6.0 to +9.5: its half, 7.75, is 1.645 standard errors, and (1.645 + 0.842) of them are 11.7. The
+    placebo scores otherwise on one variant of 24 by 39 points: 8, and 2.487 x 8 / sqrt(72) would be 2 points."""
+    before = dict.fromkeys(map(str, range(24)), 0.0)
+    tried = (
+        TriedProgram("before", ProgramScores(0.5, 0), before),
+        TriedProgram("placebo", ProgramScores(0.5, 0), before | {"7": 0.39}, placebo=True),
+    )
+    confirm = tuple(map(str, range(100, 172)))
+    compiled = replace(a_program(), tried=tried, confirm=confirm, rule_based=False, confirmation=None)
+    _, power = program_file.describe_noise(compiled)
+    assert "of about 2 points" in power
+
+    test = Confirmation("unconfirmed", "", 0.016, -0.060, 0.095, 0.422, pairs=72, types=24)
+    _, power = program_file.describe_noise(replace(compiled, confirmation=test))
+    assert "by the spread of these confirm pairs" in power
+    assert "of about 12 points" in power
+    assert "(72 confirm variants, p < 0.05)" in power
+    equal = replace(test, low=0.0, high=0.0)
+    assert equal.smallest_gain is None
+
+
 # What it changes, beside the zero-shot program
 
 

@@ -99,7 +99,7 @@ def test_whatever_searches_is_raced_chosen_and_confirmed_alike(live, own, name, 
     compiled = compile_agent(Agent("react"), models.within(live), request, events=keep)
     start, placebo, *others = keep.of.candidates.values()
     assert (compiled.before.metric, compiled.after.metric) == (0.25, 0.5)
-    (noise,) = describe_noise(compiled)
+    noise, *_ = describe_noise(compiled)
     assert (placebo.placebo, "means nothing gained +0.0 points on val" in noise) == (True, True)
     assert any(each.dropped and not set(CHOOSE) <= set(each.rollouts) for each in others) == drops
     (chosen,) = (each for each in others if set(confirm) & set(each.rollouts))
