@@ -161,8 +161,8 @@ def test_a_placebo_tells_what_gain_could_have_been_confirmed():
 
 
 def test_confirm_pairs_tell_what_gain_such_pairs_confirm_in_place_of_a_placebo_that_hardly_differs():
-    """A 90% interval of -6.0 to +9.5: its half, 7.75, is 1.645 standard errors, and (1.645 + 0.842) of them are 11.7. The
-    placebo scores otherwise on one variant of 24 by 39 points: 8, and 2.487 x 8 / sqrt(72) would be 2 points."""
+    """A 90% interval of -6.0 to +9.5: its half, 7.75, is 1.645 standard errors, and (1.645 + 0.842) of them are 11.7.
+    The placebo scores otherwise on one variant of 24 by 39 points: 8, and 2.487 x 8 / sqrt(72) would be 2 points."""
     before = dict.fromkeys(map(str, range(24)), 0.0)
     tried = (
         TriedProgram("before", ProgramScores(0.5, 0), before),

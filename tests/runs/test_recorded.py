@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.optimize.program_file import load
+from rsso_dspy.records import Trajectory
 from rsso_dspy.store.run_folder import Store
 from tests.cli.conftest import rsso
 
@@ -168,9 +169,10 @@ def test_a_compile_in_the_world_of_rules_gains_where_a_demonstration_holds_the_r
 
 def test_the_causes_that_the_page_names_are_those_of_the_recorded_evaluation():
     """The compiled program gains at the first trial, under usual rules alone, and repeats the one order it was shown."""
-    trajectories = {}
-    strata = {}
-    for unit in Store(ROOT / "examples/recorded/house-rules-bootstrap-evaluate", read_only=True).units():
+    trajectories: dict[tuple[str, str], tuple[Trajectory, ...]] = {}
+    strata: dict[str, tuple[str, ...]] = {}
+    folder = ROOT / "examples/recorded/house-rules-bootstrap-evaluate"
+    for unit in Store(folder, read_only=True).units():
         trajectories[unit.arm, unit.key] = unit.trajectories
         strata[unit.key] = unit.strata
 
