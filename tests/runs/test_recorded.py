@@ -168,7 +168,7 @@ def test_a_compile_in_the_world_of_rules_gains_where_a_demonstration_holds_the_r
 
 
 def test_the_causes_that_the_page_names_are_those_of_the_recorded_evaluation():
-    """The compiled program gains at the first trial, under usual rules alone, and repeats the one order it was shown."""
+    """The compiled program gains at the first trial, under usual rules alone, and repeats the order it was shown."""
     trajectories: dict[tuple[str, str], tuple[Trajectory, ...]] = {}
     strata: dict[str, tuple[str, ...]] = {}
     folder = ROOT / "examples/recorded/house-rules-bootstrap-evaluate"
