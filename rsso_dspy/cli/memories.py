@@ -93,7 +93,7 @@ def split_constitution(
     atomic_write_text(out, book.to_json())
     echo(f"{out}: {format_plural(book.constitution.rules, 'rule')} from {file}")
     if left_out:
-        echo(f"{format_plural(left_out, 'part')} outside of lists left out, from {shorten_text(left_out[0])!r} on")
+        echo(f"{format_plural(left_out, 'part')} that hold no rule left out, from {shorten_text(left_out[0])!r} on")
 
 
 @constitution_app.command("show")

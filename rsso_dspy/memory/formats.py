@@ -202,8 +202,9 @@ def read_constitution(path: Path) -> ConstitutionFile:
 
 
 def split_document(path: Path) -> tuple[ConstitutionFile, Sequence[str]]:
-    """Return the rules in the lists of a text such as AGENTS.md, and the first lines of what stands in no list. Raises
-    `UsageError` for a file that holds rules already, one without lists, and an item that is too long for a rule."""
+    """Return the rules in the lists of a text such as AGENTS.md, and what is left out: the first lines of what stands
+    in no list, and items that say nothing, such as *None*. Raises `UsageError` for a file that holds rules already, one
+    without rules in lists, and an item that is too long for a rule."""
     from rsso_dspy.memory.markdown_rules import split_rules
 
     document = _read_document(path)
@@ -221,9 +222,14 @@ def split_document(path: Path) -> tuple[ConstitutionFile, Sequence[str]]:
                 f"{LONGEST_TEXT} at most; make it shorter, or several items"
             )
 
-    lessons = [Lesson("abstract", clean_text(rule)) for rule in split.rules]
-    book = Constitution().with_lessons([lesson for lesson in lessons if lesson.text], "", BY_HAND)
-    return ConstitutionFile(book), split.left_out
+    texts = [clean_text(rule) for rule in split.rules]
+    lessons = [Lesson("abstract", text) for text in texts if text]
+    if not lessons:
+        raise UsageError(f"{path} holds no list item that says something: write a rule behind each dash")
+
+    empty_items = [rule for rule, text in zip(split.rules, texts, strict=True) if not text]
+    book = Constitution().with_lessons(lessons, "", BY_HAND)
+    return ConstitutionFile(book), (*split.left_out, *empty_items)
 
 
 def format_examples(path: Path | None, usual: Sequence[str] = ()) -> str:

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.formats import read_constitution, split_document
 from rsso_dspy.memory.markdown_rules import split_rules
+from tests.cli.conftest import rsso
+
+__all__ = ["rsso"]
 
 EXAMPLES = Path(__file__).parents[2] / "examples/house_rules"
 
@@ -94,9 +97,22 @@ def test_the_rules_are_a_constitution_that_is_read_again(tmp_path):
     assert all(int(after["id"][1:]) == int(before["id"][1:]) + 1 for before, after in pairwise(rows))
 
 
+def test_an_item_that_says_nothing_is_left_out_by_name(tmp_path, rsso):
+    source = tmp_path / "AGENTS.md"
+    source.write_text("- Use pnpm alone.\n- None\n- n/a\n- Run make first.\n", encoding="utf-8")
+
+    book, left_out = split_document(source)
+    code, out, _ = rsso("constitution", "split", source, "-o", tmp_path / "rules.json")
+
+    assert book.constitution.items == ("Use pnpm alone.", "Run make first.")
+    assert tuple(left_out) == ("None", "n/a")
+    assert (code, "2 parts that hold no rule left out, from 'None' on" in " ".join(out.split())) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
+        ("AGENTS.md", "- None\n- n/a", "holds no list item that says something: write a rule behind each dash"),
         ("AGENTS.md", "Only prose.", "AGENTS.md holds no list: write each rule on a line of its own"),
         ("AGENTS.md", "", "AGENTS.md is empty"),
         ("AGENTS.md", f"- {'x' * 501}", "has 501 characters, and a rule has 500 at most; make it shorter, or several"),

@@ -76,6 +76,20 @@ def test_rules_by_hand_beat_no_memory_in_both_repositories(rsso, monkeypatch, na
     assert f"react+constitution+hand beats react on other task types by {gain[0][1:]} points" in " ".join(out.split())
 
 
+def test_the_smaller_model_writes_no_command_that_does_what_was_asked_for():
+    """Under every memory its answers are sentences of its prompt, so its scores are a floor and say nothing of memories."""
+    repeats = 0
+    templates = 0
+    for unit in Store(ROOT / "examples/recorded/house-rules-one-0.5b", read_only=True).units():
+        (trajectory,) = unit.trajectories
+        assert trajectory.accumulator == 0
+        first_action = trajectory.steps[0].action
+        repeats += first_action == trajectory.task
+        templates += "FOLDER" in first_action
+
+    assert (repeats, templates) == (149, 96)
+
+
 def test_the_causes_that_the_page_names_are_those_of_the_recorded_retries(rsso, monkeypatch):
     folder = ROOT / "examples/recorded/house-rules-retries"
     repeated: Counter[str] = Counter()
