@@ -77,7 +77,7 @@ def test_rules_by_hand_beat_no_memory_in_both_repositories(rsso, monkeypatch, na
 
 
 def test_the_smaller_model_writes_no_command_that_does_what_was_asked_for():
-    """Under every memory its answers are sentences of its prompt, so its scores are a floor and say nothing of memories."""
+    """Its answers are sentences of its prompt under every memory: a floor, which says nothing of memories."""
     repeats = 0
     templates = 0
     for unit in Store(ROOT / "examples/recorded/house-rules-one-0.5b", read_only=True).units():
