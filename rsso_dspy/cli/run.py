@@ -60,7 +60,13 @@ def run_methods(
             "for an arm with each.",
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run (default: runs/run); repeat to resume.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the run (default: runs/run, of a small run runs/small, with --quick runs/quick); "
+            "repeat to resume."
+        ),
+    ] = None,
     jobs: options.Jobs = 1,
     shard: Annotated[str | None, typer.Option(help="Part i of n, e.g. 2/8; report reads the parts together.")] = None,
     quick: Annotated[
@@ -77,7 +83,9 @@ def run_methods(
     *,
     start: options.Start,
 ) -> None:
-    """Play held-out variants with one or more methods and print the comparison; without options, a small run.
+    """Play held-out variants with one or more methods and print the comparison.
+
+    Without options and without a configuration, a small run is played.
 
     Every trial is saved as soon as it is finished. Repeat the command to resume. Section [run] of the file may hold
     methods, tasks, variants, per_task, trials, programs and constitution, which options override. For memories that
