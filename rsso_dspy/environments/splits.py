@@ -150,7 +150,7 @@ class TaskTable:
         ranges = []
         for split in get_args(Split):
             indices = self.indices(task, split)
-            ranges.append(f"{split} is {indices.start} to {indices.stop - 1}")
+            ranges.append(f"{split} is {indices.start} to {indices.stop - 1}" if indices else f"{split} is empty")
         return ", ".join(ranges)
 
     def _get_row(self, task: str) -> TaskRow:

@@ -96,7 +96,16 @@ def read_library(path: Path | str) -> SkillLibraryFile:
 
 # A constitution.
 
-Cleaned = Annotated[str, AfterValidator(clean_text)]
+
+def _check_length(text: str) -> str:
+    if len(text) > LONGEST_TEXT:
+        raise ValueError(
+            f"has {len(text)} characters, and a rule has {LONGEST_TEXT} at most; make it shorter, or several"
+        )
+    return text
+
+
+Cleaned = Annotated[str, AfterValidator(_check_length), AfterValidator(clean_text)]
 
 
 class _RuleRow(BaseModel, strict=True):

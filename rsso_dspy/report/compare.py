@@ -319,9 +319,13 @@ def _list_stratum_gains(
     if not gains:
         return
 
+    types = {task for task, _variant, _seed in gains}
+
     def estimate_gain(stratum: str, keys: Sequence[UnitKey]) -> StratumGain:
         part = {key: gains[key] for key in keys}
         interval = None if untested else estimate_interval(_list_values(part), over=over)
+        if interval and interval.over != over and len(types) > 1:  # of one type, it would be about other variants
+            interval = None
         return StratumGain(stratum, len(part), _average(part.values()), interval)
 
     if trials > 1 and all(_shares_first_trial(before[key], after[key]) for key in gains):

@@ -127,8 +127,9 @@ def _measure_share(arm: str, room: Room, points: _SharedPoints) -> RoomShare:
 
 def estimate_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> tuple[float, float] | None:
     """Return the 95% interval of a ratio of sums over clusters: the ratios that a t test of ``numerator - ratio x
-    denominator`` does not reject (Fieller 1954). None where it would have no ends: where the denominators themselves
-    are not off 0."""
+    denominator`` does not reject (Fieller 1954). None where it would have no ends, as the denominators themselves are
+    not off 0; and where it would have no width, as all clusters have the same ratio: that does not show how much others
+    would differ."""
     from scipy.stats import t
 
     count = len(numerators)
@@ -147,4 +148,6 @@ def estimate_ratio(numerators: Sequence[float], denominators: Sequence[float]) -
         return None
 
     reach = max(middle**2 - square * rest, 0.0) ** 0.5
+    if np.allclose(above, below * (middle / square), atol=1e-9):
+        return None
     return (middle - reach) / square, (middle + reach) / square

@@ -48,6 +48,11 @@ def test_a_command_has_words_variables_folder_and_file():
         ("echo # no comment", [("echo", "#", "no", "comment")]),
         ("env A=1 B=2 make", [("make",)]),
         ("sudo systemctl stop cups", [("systemctl", "stop", "cups")]),
+        ("sudo -u postgres psql -l", [("psql", "-l")]),
+        ("env sudo A=1 docker stop web", [("docker", "stop", "web")]),
+        ("ssh zephyr 'systemctl restart nginx'", [("ssh", "zephyr", "systemctl", "restart", "nginx")]),
+        ("ssh zephyr sudo systemctl restart nginx", [("ssh", "zephyr", "systemctl", "restart", "nginx")]),
+        ("ssh zephyr", [("ssh", "zephyr")]),
         ("", []),
     ],
 )
@@ -62,6 +67,8 @@ def test_words_are_split_as_a_shell_splits_them(line, words):
         ("export A=1 && make", {"A": "1"}),
         ("export A=1; A=2 make", {"A": "2"}),
         ("env A= make", {"A": ""}),
+        ("sudo A=1 make", {"A": "1"}),
+        ("A=1 env B=2 make", {"A": "1", "B": "2"}),
         ("make A=1", {}),
     ],
 )
@@ -92,6 +99,10 @@ def test_a_folder_holds_for_the_rest_of_the_line():
         'a "$(b)"',
         "bash -c 'a'",
         "sudo bash -c 'a'",
+        "sudo -i",
+        "sudo -E make",
+        "env -i make",
+        "ssh host 'open \\'",
         "sh script",
         "eval a",
         "a 'open",
@@ -137,6 +148,24 @@ def test_more_than_the_small_part_of_the_shell_is_not_understood(line):
         ("cat db/*.sql", "cd db && cat 0001.sql", True),
         ("cat db/*.sql", "cat ./db/0001.sql", True),
         ("cat db/*.sql", "cd x && cat db/0001.sql", False),
+        ("ack FIXME {app|app/}", "ack FIXME ./app", True),
+        ("ack FIXME {app|app/}", "ack FIXME ./app/", True),
+        ("ack FIXME {app|app/}", "ack FIXME ../app", False),
+        ("pytest tests/", "pytest tests", True),
+        ("pytest tests", "pytest tests/", True),
+        ("terraform -chdir=infra plan", "terraform -chdir=./infra plan", True),
+        ("terraform -chdir=infra plan", "terraform -chdir=infra/ plan", True),
+        ("terraform -chdir=infra plan", "terraform -chdir=./cloud plan", False),
+        ("kubectl apply {-f=k8s/web.yaml|--filename=k8s/web.yaml}", "kubectl apply -f ./k8s/web.yaml", True),
+        ("kubectl apply {-f=k8s/web.yaml|--filename=k8s/web.yaml}", "kubectl apply --filename=./k8s/web.yaml", True),
+        ("go test ./auth", "go test auth", False),
+        ("go test ./auth", "cd auth && go test .", True),
+        ("rails db:*", "./rails db:migrate", False),
+        ("bin/rails db:*", "./bin/rails db:migrate", True),
+        ("./gradlew build", "gradlew build", False),
+        ("git branch *", "git branch work/x", True),
+        ("git branch *", "git branch -a", False),
+        ("git branch *", "git branch --show-current", False),
         ("cd infra && terraform plan", "cd infra && terraform plan", True),
         ("cd infra && terraform plan", "cd infra; terraform plan", True),
         ("cd infra && terraform plan", "terraform plan", False),
@@ -458,6 +487,12 @@ def test_a_file_of_ones_own_rules_is_played(tmp_path):
         ('"npm install zod", ', '"pnpm add zod", ', "earns 100 points at the request"),
         ('name = "tests"', 'name = "packages"', "two rules are called packages"),
         ('telling = "error"', 'tellin = "error"', "rule 2 tellin"),
+        ('steps = ["pnpm add lodash"]', 'steps = ["pnpm {add|install} lodash"]', "the rule packages refuses it"),
+        ('steps = ["pnpm add lodash"]', 'steps = ["pnpm add {lodash"]', "a { in it has no other half"),
+        ('steps = ["pnpm add lodash"]', 'steps = ["pnpm add [-D lodash"]', "a [ in it has no other half"),
+        ('steps = ["pnpm add lodash"]', 'steps = ["pnpm add lodash..."]', "... has to be its last word"),
+        ('steps = ["pnpm add lodash"]', 'steps = ["pnpm add ... lodash"]', "... has to be its last word"),
+        ('steps = ["pnpm add lodash"]', 'steps = ["pnpm add lodash ..."]', "a step has no ..."),
         ('split = "test"\ntext = "Run', 'split = "dev"\ntext = "Run', 'needs a request with split = "test"'),
         ('name = "shop"', "name = shop", "is no TOML"),
     ],
@@ -471,6 +506,20 @@ def test_a_file_with_a_fault_is_refused_with_its_place(tmp_path, before, after, 
         get_repository(str(file))
     assert says in str(refused.value)
     assert str(file) in str(refused.value)
+
+
+def test_the_solution_of_a_pattern_is_what_one_would_type():
+    assert read_pattern("psql {-p=6543|--port=6543} -d=shop").solution == "psql -p 6543 -d shop"
+    assert read_pattern("psql {-p=6543|--port=6543} -l").solutions == ("psql -p 6543 -l", "psql --port=6543 -l")
+
+
+def test_a_rule_without_training_requests_says_so(tmp_path):
+    file = tmp_path / "my-rules.toml"
+    file.write_text(MINE)
+    table = load(str(file)).benchmark_in_data.tasks
+
+    with pytest.raises(SplitError, match=r"train is empty, dev is empty, test is 0 to 0"):
+        table.split_of("tests", 3)
 
 
 def test_an_edited_file_is_another_repository(tmp_path):

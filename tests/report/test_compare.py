@@ -295,6 +295,19 @@ def test_arms_without_a_common_unit_have_no_strata():
     assert compare_arms("react", [ours], "reflexion", [theirs]).gains == ()
 
 
+def test_a_stratum_of_one_task_type_has_no_interval_among_those_over_task_types():
+    """It would be about other variants of that type."""
+    parts = [("large",)] * 5 + [("small",)]
+    strata = dict(zip(TASKS, parts, strict=True))
+    ours = [record("react", task, index, [[0]]) for task in TASKS for index in range(4)]
+    theirs = [record("reflexion", task, index, [[20 * index]]) for task in TASKS for index in range(4)]
+    ours, theirs = ([replace(unit, strata=strata[unit.variant.task]) for unit in units] for units in (ours, theirs))
+
+    gains = {gain.stratum: gain for gain in compare_arms("react", ours, "reflexion", theirs).gains}
+    assert gains["large"].interval is not None
+    assert (gains["small"].units, gains["small"].interval) == (4, None)
+
+
 def test_first_trials_that_differ_make_no_stratum():
     ours = [record("react", task, 0, [[10], [20]], allowed=2) for task in TASKS]
     theirs = [record("reflexion", task, 0, [[10 + (task == "boil")], [50]], allowed=2) for task in TASKS]

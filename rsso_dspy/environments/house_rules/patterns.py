@@ -11,10 +11,11 @@ A pattern is a command line with five additions:
     -p=6543   an option with its value: also ``-p 6543``, ``-p6543``
 
 Options may stand anywhere among the words. Variables, ``cd DIR &&`` and ``< FILE`` are compared as well. Words with a
-slash are paths, which are compared from the root of the repository. A pattern that ends with ``...`` means every
-command that begins like it and has its options, in whatever folder, unless it names one.
+slash are paths, which are compared from the root of the repository: ``./app/`` is ``app``. A pattern that ends with
+``...`` means every command that begins like it and has its options, in whatever folder, unless it names one.
 """
 
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ from rsso_dspy.environments.house_rules.shell import Command, NotUnderstood, par
 
 OPEN = "..."
 CHOICE = re.compile(r"\{([^{}\[\]]*)\}|\[([^{}\[\]]*)\]")
+UNCLOSED = re.compile(r"[{}\[\]]")
+GLUED = re.compile(r"\w\.\.\.$|(?<= )\.\.\. ")
+SHORT_WITH_VALUE = re.compile(r"(?<= )(-[A-Za-z])=")
+
 MOST_FORMS = 4096
 """Forms of a pattern at most: each choice multiplies them."""
 
@@ -79,13 +84,35 @@ class Form:
     def _match_operands(self, words: Sequence[str], folder: str) -> bool:
         if len(words) != len(self.operands):
             return False
-        return all(map(_match_word, words, self.operands, [folder] * len(words)))
+        program, *operands = self.operands
+        if ("/" in words[0]) != ("/" in program):  # what is here is not what is on the path
+            return False
+        if not _match_operand(words[0], program, folder):
+            return False
+        return all(_match_operand(word, wanted, folder) for word, wanted in zip(words[1:], operands, strict=True))
 
 
-def _match_word(word: str, wanted: str, folder: str) -> bool:
+def _match_operand(word: str, wanted: str, folder: str) -> bool:
+    if _is_option(word) and not wanted.startswith("-"):
+        return False
+    if "/" not in wanted:
+        return _match_value(word, wanted)
+    if not folder and fnmatchcase(word, wanted):
+        return True
+    if wanted.startswith("./") and not word.startswith("."):  # as Go's `./auth`, which is a folder, and `auth`
+        return False
+    return fnmatchcase(resolve_path(folder, word), posixpath.normpath(wanted))
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word.strip("-") != ""
+
+
+def _match_value(word: str, wanted: str) -> bool:
+    """Whether a word is the one that is wanted, as it is written or as a path."""
     if fnmatchcase(word, wanted):
-        return not folder or "/" not in wanted
-    return "/" in wanted and fnmatchcase(resolve_path(folder, word), wanted)
+        return True
+    return "/" in word and fnmatchcase(posixpath.normpath(word), posixpath.normpath(wanted))
 
 
 def _take_option(words: Sequence[str], option: str) -> list[str] | None:
@@ -98,21 +125,30 @@ def _take_option(words: Sequence[str], option: str) -> list[str] | None:
         following = words[place + 1 :]
         if not word.startswith("-"):
             continue
-        if has_value and word == name and following and fnmatchcase(following[0], value):
+        if has_value and word == name and following and _match_value(following[0], value):
             return [*preceding, *following[1:]]
-        if fnmatchcase(word, option):
+        if _is_written_out(word, option):
             return [*preceding, *following]
         if not is_short or word.startswith("--"):
             continue
 
-        if has_value and fnmatchcase(word, f"{name}{value}"):
+        if has_value and word.startswith(name) and _match_value(word.removeprefix(name), value):
             return [*preceding, *following]
         is_cluster = re.fullmatch(r"-[A-Za-z]{2,4}", word) is not None
-        if is_cluster and has_value and word.endswith(name[1]) and following and fnmatchcase(following[0], value):
+        if is_cluster and has_value and word.endswith(name[1]) and following and _match_value(following[0], value):
             return [*preceding, word[:-1], *following[1:]]
         if is_cluster and not has_value and name[1] in word[1:]:
             return [*preceding, word.replace(name[1], "", 1), *following]
     return None
+
+
+def _is_written_out(word: str, option: str) -> bool:
+    """Whether a word is an option with its value behind ``=``, or without one."""
+    name, has_value, value = option.partition("=")
+    if not has_value:
+        return fnmatchcase(word, option)
+    word_name, has_word_value, word_value = word.partition("=")
+    return bool(has_word_value) and fnmatchcase(word_name, name) and _match_value(word_value, value)
 
 
 @dataclass(frozen=True)
@@ -128,14 +164,29 @@ class Pattern:
 
     def matches(self, command: Command) -> bool:
         """Whether it means a command. Only forms with its program are read: reading them all takes long."""
-        program = command.words[0]
+        program = posixpath.basename(command.words[0])
         lines = [line for line in _list_lines(self.text) if program in line]
         return any(_make_form(line, self.text).matches(command) for line in lines)
 
     @property
+    def is_open(self) -> bool:
+        """Whether a form of it leaves open what follows."""
+        return any(form.is_open for form in self.forms)
+
+    @property
     def example(self) -> str:
-        """The first command line that it means."""
+        """The first form that it has."""
         return _list_lines(self.text)[0]
+
+    @property
+    def solution(self) -> str:
+        """The first command line that it means, as one would type it."""
+        return self.solutions[0]
+
+    @property
+    def solutions(self) -> tuple[str, ...]:
+        """The command lines that it means, as one would type them."""
+        return tuple(SHORT_WITH_VALUE.sub(r"\1 ", line) for line in _list_lines(self.text))
 
     @property
     def program(self) -> str:
@@ -177,6 +228,10 @@ def _list_lines(text: str) -> tuple[str, ...]:
 @cache
 def _make_form(line: str, text: str) -> Form:
     is_open = line.endswith(f" {OPEN}")
+    if unclosed := UNCLOSED.search(line):
+        raise PatternError(f"{text!r} is no pattern: a {unclosed[0]} in it has no other half")
+    if GLUED.search(line):
+        raise PatternError(f"{text!r} is no pattern: ... has to be its last word")
     try:
         commands = parse_line(line.removesuffix(OPEN) if is_open else line)
     except NotUnderstood as error:

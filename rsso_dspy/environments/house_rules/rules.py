@@ -30,13 +30,23 @@ class Request:
     steps: tuple[Pattern, ...]
     """One or two commands, in their order."""
     accepted: tuple[str, ...] = ()
-    """Command lines, or pairs of them joined by a line break, that do what is asked."""
+    """Command lines that do what is asked."""
     rejected: Mapping[str, str] = field(default_factory=dict)
     """What is wrong with a command line to the line."""
 
     @property
     def gold(self) -> tuple[str, ...]:
-        return tuple(step.example for step in self.steps)
+        return tuple(step.solution for step in self.steps)
+
+    @property
+    def solutions(self) -> tuple[str, ...]:
+        """A line for every command that does a step, the first ones of the other steps around it."""
+        lines = {}
+        for place, step in enumerate(self.steps):
+            for solution in step.solutions:
+                commands = [*self.gold[:place], solution, *self.gold[place + 1 :]]
+                lines[" && ".join(commands)] = None
+        return tuple(lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@
     name = "node-packages"                         # the task type
     text = "JavaScript packages come and go through pnpm alone."
     governs = ["{npm|yarn|pnpm} {install|add} ..."]     # commands that the rule is about
-    allows = ["pnpm add ..."]                      # those of them that keep it
+    allows = ["pnpm {add|install|i} ..."]          # those of them that keep it
     refusal = "This repository has no package-lock.json."
 
     [[rule.request]]
@@ -26,7 +26,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from rsso_dspy.environments.house_rules.patterns import Pattern, read_pattern
+from rsso_dspy.environments.house_rules.patterns import Pattern, PatternError, read_pattern
 from rsso_dspy.environments.house_rules.rules import Attempt, Repository, Request, Rule, Telling
 from rsso_dspy.errors import DamagedFile, UsageError
 from rsso_dspy.files import explain_absence, read_toml
@@ -50,7 +50,10 @@ class RequestRow(Section):
     @field_validator("steps")
     @classmethod
     def _check_steps(cls, value: list[str]) -> list[str]:
-        return check_patterns(value)
+        for text in check_patterns(value):
+            if read_pattern(text).is_open:
+                raise PatternError(f"{text!r} leaves open what is done: a step has no ...")
+        return value
 
 
 class RuleRow(Section):
@@ -150,7 +153,7 @@ def _check_requests(file: str, repository: Repository) -> None:
     for rule in repository.rules.values():
         for requests in rule.requests.values():
             for request in requests:
-                for line in (" && ".join(request.gold), *request.accepted):
+                for line in (*request.solutions, *request.accepted):
                     _check_line(file, repository, rule, request, line, SOLVED_SCORE)
                 for line in request.rejected.values():
                     _check_line(file, repository, rule, request, line, 0)

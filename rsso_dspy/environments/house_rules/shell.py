@@ -50,29 +50,23 @@ def parse_line(line: str) -> list[Command]:
     exported: dict[str, str] = {}
     commands = []
     for words in _split_commands(_split_words(line)):
-        variables, words = _take_variables(words)
         stdin, words = _take_stdin(words)
+        variables, words = _take_prefixes(words)
         if not words:
             raise NotUnderstood("a variable or a file without a command")
 
-        if words[0] == "sudo" and len(words) > 1:  # as another user, the same is done
-            words = words[1:]
+        words = _take_remote_words(words)
         program, *arguments = words
         if program == "cd":
             folder = _change_folder(folder, arguments)
         elif program == "export":
             exported |= _read_assignments(arguments)
-        elif program == "env" and arguments:
-            env_variables, words = _take_variables(arguments)
-            commands.append(_make_command(words, {**exported, **variables, **env_variables}, folder, stdin))
         else:
             commands.append(_make_command(words, {**exported, **variables}, folder, stdin))
     return commands
 
 
 def _make_command(words: Sequence[str], variables: Mapping[str, str], folder: str, stdin: str) -> Command:
-    if not words:
-        raise NotUnderstood("variables without a command")
     if words[0] in SHELLS:
         raise NotUnderstood(f"{words[0]} runs other commands")
     if any("\0" in word or "`" in word or "$(" in word for word in words):
@@ -158,6 +152,36 @@ def _take_variables(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
             return variables, [*words[place:]]
         variables[match[1]] = match[2]
     return variables, []
+
+
+def _take_prefixes(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the variables that are set before a command, and its words, without `sudo` and `env`: with them the same
+    is done. Raises `NotUnderstood` for an option of theirs, but for the user of `sudo`."""
+    variables, rest = _take_variables(words)
+    while len(rest) > 1 and rest[0] in ("sudo", "env"):
+        prefix, *rest = rest
+        if prefix == "sudo" and rest[0] in ("-u", "--user"):
+            rest = rest[2:]
+        if rest and rest[0].startswith("-"):
+            raise NotUnderstood(f"{prefix} {rest[0]}")
+        more, rest = _take_variables(rest)
+        variables |= more
+    return variables, rest
+
+
+def _take_remote_words(words: Sequence[str]) -> list[str]:
+    """Return the words of a command; of `ssh HOST 'COMMAND'` with those of its command, without `sudo`."""
+    if words[0] != "ssh" or len(words) < 3 or words[1].startswith("-"):
+        return [*words]
+    ssh, host, *remote = words
+    if len(remote) == 1:
+        try:
+            remote = shlex.split(remote[0])
+        except ValueError:
+            raise NotUnderstood("a quote that is not closed") from None
+    if remote[:1] == ["sudo"] and len(remote) > 1:
+        remote = remote[1:]
+    return [ssh, host, *remote]
 
 
 def _read_assignments(words: Sequence[str]) -> dict[str, str]:
