@@ -113,7 +113,7 @@ def test_a_constitution_round_trips_and_a_person_need_write_category_and_text_on
         (RULES + '[{"category": "x", "text": "t"}]}', "rules 1 category: Input should be 'abstract' or 'error'"),
         (RULES + '[{"category": "abstract"}]}', "rules 1 text: Field required"),
         (RULES + '[{"category": "abstract", "text": " "}]}', "needs a text"),
-        (RULES + f'[{{"category": "abstract", "text": "{"long " * 101}"}}]}}', "has 505 characters, and a rule has 500"),
+        (RULES + f'[{{"category": "abstract", "text": "{"long " * 101}"}}]}}', "505 characters, and a rule has 500"),
         (RULES + '[{"id": "E1", "category": "abstract", "text": "t"}]}', "the id of a rule is A and a number"),
         (RULES + f"[{DOUBLE}, {DOUBLE}]}}", "two rules the same id"),
         (RULES + '[{"category": "error", "text": "x", "solution": ""}]}', "an error rule a solution"),
