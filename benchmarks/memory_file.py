@@ -218,6 +218,11 @@ class Answer:
     """Those of them that the server had in its cache."""
     written: int | None = None
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it says nothing, or was cut off: its points tell of the limit, not of the rule."""
+        return not self.text.strip() or (self.written is not None and self.written >= LONGEST_ANSWER)
+
 
 Ask = Callable[[Sequence[Message]], Answer]
 
@@ -517,12 +522,20 @@ def main() -> None:
             print_table_row(row)
     answers.save()
 
+    unfinished = sum(answer.is_unfinished for answer in answers.known.values())
+    if unfinished:
+        print(
+            f"\n{unfinished} of {len(answers.known)} answers are empty, or were cut off at {LONGEST_ANSWER} tokens:\n"
+            "a model that thinks first cannot be measured so"
+        )
+
     figures = {
         "benchmark": "memory_file",
         "model": answers.model,
         "data": options.data,
         "digest": material.repository.digest,
         "rules": rules,
+        "unfinished": unfinished,
         **{name: [asdict(row) for row in rows_of_curve] for name, rows_of_curve in rows.items()},
     }
     print(f"\n{json.dumps(figures)}")

@@ -323,6 +323,16 @@ def test_solutions_have_all_points_and_a_replay_prints_the_same(tmp_path, model,
     assert model.asked == asked
 
 
+@pytest.mark.parametrize("answer", [Answer("", written=100), Answer("<think>\nHm.", written=100), Answer(" \n")])
+def test_answers_that_were_cut_off_are_counted(monkeypatch, run, answer):
+    monkeypatch.setattr(memory_file, "connect_model", lambda *_: lambda _: answer)
+    printed = run("--model", "hosted_vllm/thinking")
+    figures = json.loads(printed.splitlines()[-1])
+
+    assert figures["unfinished"] > 100
+    assert f"{figures['unfinished']} of {figures['unfinished']} answers are empty" in printed
+
+
 @pytest.mark.parametrize("name", ["answers.jsonl", "answers.jsonl.gz"])
 def test_a_run_that_was_ended_goes_on_where_it_was(tmp_path, monkeypatch, model, run, name):
     class Killed(Exception):

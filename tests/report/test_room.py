@@ -43,7 +43,7 @@ def test_a_ratio_to_what_may_be_zero_has_no_interval():
 
 
 def test_a_ratio_that_is_the_same_in_every_task_type_has_no_interval():
-    """Such as that of an arm that differs from the bottom nowhere: eight types that are alike tell nothing of others."""
+    """Such as that of an arm that differs from the bottom nowhere: types that are alike tell nothing of others."""
     assert estimate_ratio([0] * 8, CEILINGS) is None
     assert estimate_ratio(CEILINGS, CEILINGS) is None
     assert estimate_ratio([points / 2 for points in CEILINGS], CEILINGS) is None
