@@ -314,24 +314,6 @@ def test_an_action_is_as_it_was_written_unless_it_is_known_as_it_was_read(said, 
     assert (answer.action, answer.cut) == (action, cut)
 
 
-COMMANDS = ActionForm(verbs=frozenset({"git", "go", "packer", "docker", "make"}))
-
-
-@pytest.mark.parametrize(
-    "action",
-    ["packer validate .", "git add .", "go fmt ./...", "go test ./auth/...", "docker build -t shop .", "git add .."],
-)
-def test_a_path_of_dots_ends_no_sentence(action):
-    assert read_action(f"`{action}`", COMMANDS) == action
-    assert find_action(action, COMMANDS) == action
-
-
-def test_a_stop_at_a_word_ends_the_sentence_of_a_known_action():
-    assert read_action("make docs.", COMMANDS) == "make docs"
-    assert read_action("make docs!", COMMANDS) == "make docs"
-    assert read_action("look around.", ActionForm(possible=frozenset({"look around"}))) == "look around"
-
-
 def test_an_action_that_is_copied_as_earlier_attempts_show_it_is_the_action():
     """A small model, shown its last attempt, answered `> ls logs` in the mark of that transcript."""
     start, seen = State("You are at the root.", "", ""), State("Refused.", "", "")

@@ -48,9 +48,6 @@ EMPHASIS = (("*", "*"), ("_", "_"))
 LIST_MARK = re.compile(r"^(?:[-*•>+]\s+|\(?\d{1,2}[.)]\s+)")
 """What stands ahead of an item of a list."""
 
-FULL_STOP = re.compile(r"(?<=[^\s./\\])[.!]+\s*$")
-"""What ends a sentence: it stands at a word. A dot by itself, as in `git add .`, and dots behind a slash are a path."""
-
 SHOWN_MARK = re.compile(r"^(?:Step \d+\. )?> +(?=\S)")
 """What stands ahead of an action where prompts show earlier attempts, and is copied with it."""
 
@@ -119,13 +116,13 @@ def _read_line(line: str, form: ActionForm) -> str:
         if form.knows(emphasized):
             action = emphasized
 
-        bare = action.rstrip(".! ")
-        is_one_sentence = re.search(r"[.!?]\s", bare) is None
-        for spelling in (action, bare):
+        stopped = action.rstrip(".! ")
+        is_one_sentence = re.search(r"[.!?]\s", stopped) is None
+        for spelling in (action, stopped):
             if spelling.lower() in possible:
                 return possible[spelling.lower()]
         if form.knows(action):
-            return FULL_STOP.sub("", action) if is_one_sentence else action
+            return stopped if is_one_sentence else action
     return _strip_pair(line, PAIRS)
 
 

@@ -1,5 +1,6 @@
 """The runs of real models that stand in examples/recorded: read and replayed where no model is."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -144,20 +145,47 @@ def test_a_compile_under_other_prompts_is_shown_and_not_played(rsso, name, tmp_p
 
 
 BOOTSTRAP = ROOT / "examples/recorded/house-rules-bootstrap/bootstrap.json"
+GEPA = ROOT / "examples/recorded/house-rules-gepa/gepa.json"
 
 
-def test_a_recorded_compile_is_made_again_from_its_log(rsso, tmp_path):
+@pytest.mark.parametrize(
+    ("file", "how", "rollouts"),
+    [
+        (BOOTSTRAP, ("--optimizer", "bootstrap"), 240),
+        (GEPA, ("--optimizer", "gepa", "--max-rollouts", 274), 252),
+    ],
+)
+def test_a_recorded_compile_is_made_again_from_its_log(rsso, tmp_path, file, how, rollouts):
     again = tmp_path / "again.json"
     what = ("--benchmark", "house-rules", "--set", "environment.data=one", "--method", "reflexion")
-    how = ("--calib", "1-per-task", "--optimizer", "bootstrap", "--jobs", 2)
     model = ("--model", "hosted_vllm/qwen2.5-coder-1.5b-instruct", "--base-url", "http://127.0.0.1:9/v1")
-    code, _, err = rsso("compile", *what, *how, *model, "--set", f"backends.model.replay={BOOTSTRAP}", "-o", again)
+    log = ("--set", f"backends.model.replay={file}")
+    code, _, err = rsso("compile", *what, "--calib", "1-per-task", *how, *model, *log, "--jobs", 2, "-o", again)
 
     assert code == 0, err
-    recorded = json.loads(BOOTSTRAP.read_bytes())
-    assert recorded["rollouts"] == 240
-    assert recorded.pop("abandoned")  # the calls of attempts that were cut short, which are not played again
+    recorded = json.loads(file.read_bytes())
+    assert recorded["rollouts"] == rollouts
+    del recorded["abandoned"]  # the calls of attempts that were cut short, which are not played again
     assert json.loads(again.read_bytes()) == recorded | {"abandoned": {}}
+
+
+def test_what_a_small_model_proposes_to_gepa_is_a_copy():
+    """What the page says of it: each proposal goes on with the examples that the proposer was shown."""
+    (log,) = GEPA.parent.glob("gepa.json.rollouts/units/react+proposer/proposals/*.jsonl.gz")
+    with gzip.open(log, "rt", encoding="utf-8") as lines:
+        entries = [json.loads(line) for line in lines]
+    proposals = [entry for entry in entries if "call" in entry]
+    assert len(proposals) == 21
+    assert all("Examples with feedback" in "\n".join(proposal["answer"]) for proposal in proposals)
+    assert sum(proposal["finish"] == "length" for proposal in proposals) == 18
+
+    compiled = load(GEPA, to_play=False)
+    instruction = compiled.candidate.state["actor"]["signature"]["instructions"]
+    assert "cd build && cmake -S . -B build" in instruction
+    assert "The score rose at: git commit -m 'Add a cart'" in instruction
+    scores = compiled.confirmation.per_variant.values()
+    assert sum(after > before for before, after in scores) == 2
+    assert sum(after < before for before, after in scores) == 7
 
 
 def test_a_compile_in_the_world_of_rules_gains_where_a_demonstration_holds_the_rule():
@@ -178,7 +206,7 @@ def test_a_compile_in_the_world_of_rules_gains_where_a_demonstration_holds_the_r
     assert [after > 0.99 for _, after in rebase] == [True, True, True]
     assert not any(before > 0.99 for before, _ in rebase)
     assert sum(after > before for before, after in others) == 2
-    assert sum(after < before for before, after in others) == 4
+    assert sum(after < before for before, after in others) == 5
 
 
 def test_the_causes_that_the_page_names_are_those_of_the_recorded_evaluation():
@@ -227,7 +255,8 @@ VERDICTS = {
     "babyai-bootstrap": ("not better", None),
     "babyai-bootstrap-3": ("unconfirmed", 0.040),
     "babyai-mipro": ("not better", -0.023),
-    "house-rules-bootstrap": ("unconfirmed", 0.016),
+    "house-rules-bootstrap": ("unconfirmed", 0.005),
+    "house-rules-gepa": ("unconfirmed", -0.031),
 }
 """Recorded compile to its verdict, and to what its candidate gained on variants that neither program had seen."""
 
