@@ -41,7 +41,7 @@ class Request:
     @property
     def solutions(self) -> tuple[str, ...]:
         """A line for every command that does a step, the first ones of the other steps around it."""
-        lines = {}
+        lines: dict[str, None] = {}
         for place, step in enumerate(self.steps):
             for solution in step.solutions:
                 commands = [*self.gold[:place], solution, *self.gold[place + 1 :]]
