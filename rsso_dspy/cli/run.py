@@ -16,6 +16,8 @@ FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")  # skills x reflections in 
 QUICK_METHODS = ("react", "reflexion")  # equal retries, and reflections
 OUT, SMALL_OUT, QUICK_OUT = Path("runs/run"), Path("runs/small"), Path("runs/quick")  # default folders
 SMALL = {"methods": "react,reflexion", "per_task": 1, "trials": 3}
+OUT_HELP = "Folder of the run; repeat to resume. Default: runs/run; --quick: runs/quick; a small run: runs/small."
+Out = Annotated[Path | None, typer.Option(help=OUT_HELP)]
 NEXT = "\nThat was a small run. Next, name what to play and who: rsso-dspy run --help"
 
 
@@ -60,13 +62,7 @@ def run_methods(
             "for an arm with each.",
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the run (default: runs/run, of a small run runs/small, with --quick runs/quick); "
-            "repeat to resume."
-        ),
-    ] = None,
+    out: Out = None,
     jobs: options.Jobs = 1,
     shard: Annotated[str | None, typer.Option(help="Part i of n, e.g. 2/8; report reads the parts together.")] = None,
     quick: Annotated[

@@ -56,7 +56,7 @@ def test_a_dry_run_prints_what_it_may_take_and_can_show_and_leaves_nothing(rsso,
 
 
 def test_calib_1_per_task_draws_one_variant_of_each_task_to_learn_from_and_one_to_choose_by(rsso):
-    """The brief's command: `compile --calib 1-per-task`. Confirm variants, three a task, only judge what was chosen."""
+    """As one types it: `compile --calib 1-per-task`. Confirm variants, three a task, only judge what was chosen."""
     tasks = "boil,find-plant,lifespan-longest-lived"
     code, _, err = rsso("compile", "--tasks", tasks, "--calib", "1-per-task", *FAST, "--dry-run", "-o", "new.json")
     assert (code, "on 3 train, 3 val and 9 confirm variants (1-per-task)" in " ".join(err.split())) == (0, True), err

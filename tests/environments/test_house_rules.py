@@ -511,6 +511,7 @@ def test_a_file_with_a_fault_is_refused_with_its_place(tmp_path, before, after, 
 def test_the_solution_of_a_pattern_is_what_one_would_type():
     assert read_pattern("psql {-p=6543|--port=6543} -d=shop").solution == "psql -p 6543 -d shop"
     assert read_pattern("psql {-p=6543|--port=6543} -l").solutions == ("psql -p 6543 -l", "psql --port=6543 -l")
+    assert read_pattern("git commit -m='Read -p=1'").solution == "git commit -m 'Read -p=1'"
 
 
 def test_a_rule_without_training_requests_says_so(tmp_path):

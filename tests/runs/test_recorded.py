@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -186,6 +187,18 @@ def test_what_a_small_model_proposes_to_gepa_is_a_copy():
     scores = compiled.confirmation.per_variant.values()
     assert sum(after > before for before, after in scores) == 2
     assert sum(after < before for before, after in scores) == 7
+    assert (count_actor_tokens(compiled.program), count_actor_tokens(compiled.candidate.program)) == (329, 1285)
+
+
+def count_actor_tokens(program: str) -> int:
+    """Return the mean length of a prompt of the actor under a program of the recorded compile by GEPA."""
+    lengths = []
+    for log in GEPA.parent.glob(f"gepa.json.rollouts/units/reflexion+{program}/**/*.jsonl.gz"):
+        with gzip.open(log, "rt", encoding="utf-8") as lines:
+            entries = [json.loads(line) for line in lines]
+        calls = [entry for entry in entries if entry.get("role") == "actor" and entry.get("answer")]
+        lengths += [call["usage"][0]["prompt_tokens"] for call in calls]
+    return round(fmean(lengths))
 
 
 def test_a_compile_in_the_world_of_rules_gains_where_a_demonstration_holds_the_rule():

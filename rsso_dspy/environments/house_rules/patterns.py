@@ -27,8 +27,13 @@ from rsso_dspy.environments.house_rules.shell import Command, NotUnderstood, par
 OPEN = "..."
 CHOICE = re.compile(r"\{([^{}\[\]]*)\}|\[([^{}\[\]]*)\]")
 UNCLOSED = re.compile(r"[{}\[\]]")
-GLUED = re.compile(r"\w\.\.\.$|(?<= )\.\.\. ")
-SHORT_WITH_VALUE = re.compile(r"(?<= )(-[A-Za-z])=")
+"""What is left of a choice that lacks its other half."""
+
+MISPLACED_OPEN = re.compile(r"\w\.\.\.$|(?<= )\.\.\. ")
+"""`...` at the end of a word, or ahead of others."""
+
+QUOTED_OR_SHORT = re.compile(r"""'[^']*'|"[^"]*"|(?<= )(-[A-Za-z])=""")
+"""A text in quotes, or the beginning of a short option with its value."""
 
 MOST_FORMS = 4096
 """Forms of a pattern at most: each choice multiplies them."""
@@ -186,7 +191,7 @@ class Pattern:
     @property
     def solutions(self) -> tuple[str, ...]:
         """The command lines that it means, as one would type them."""
-        return tuple(SHORT_WITH_VALUE.sub(r"\1 ", line) for line in _list_lines(self.text))
+        return tuple(map(_type_line, _list_lines(self.text)))
 
     @property
     def program(self) -> str:
@@ -197,6 +202,11 @@ class Pattern:
     def last_example(self) -> str:
         """The command line with the last of all choices."""
         return _list_lines(self.text)[-1]
+
+
+def _type_line(line: str) -> str:
+    """Return a form as one would type it: ``-p 6543`` for ``-p=6543``."""
+    return QUOTED_OR_SHORT.sub(lambda found: f"{found[1]} " if found[1] else found[0], line)
 
 
 @cache
@@ -230,7 +240,7 @@ def _make_form(line: str, text: str) -> Form:
     is_open = line.endswith(f" {OPEN}")
     if unclosed := UNCLOSED.search(line):
         raise PatternError(f"{text!r} is no pattern: a {unclosed[0]} in it has no other half")
-    if GLUED.search(line):
+    if MISPLACED_OPEN.search(line):
         raise PatternError(f"{text!r} is no pattern: ... has to be its last word")
     try:
         commands = parse_line(line.removesuffix(OPEN) if is_open else line)
